@@ -1,5 +1,7 @@
 """importers.onnx: what is valid stays, what is repairable is repaired, the rest is one clear error."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -14,6 +16,17 @@ ADD = """
 <ir_version: 10, opset_import: ["" : 20]>
 g (float[N, 4] x) => (float[N, 4] y) <float[4] w = {1, 2, 3, 4}> { y = Add(x, w) }
 """
+
+
+def f32(values):
+    return np.array(values, np.float32)
+
+
+def weight(model):
+    """The content of the weight of ADD."""
+    tensor = model.graph.initializers["w"].const_value
+    assert tensor is not None
+    return tensor.numpy()
 
 
 def text(model):
@@ -81,7 +94,7 @@ def test_a_folder_is_an_error_that_names_a_model_in_it(tmp_path):
 
 def test_another_type_is_an_error():
     with pytest.raises(ModelError, match="type list"):
-        load([1])
+        load([1])  # type: ignore[arg-type]
 
 
 INVALID = {
@@ -110,19 +123,20 @@ def test_nodes_out_of_order_are_sorted():
         g (float[2] x) => (float[2] y) { y = Add(b, x) b = Neg(a) a = Abs(x) }""")
     )
     assert [node.op_type for node in model.graph] == ["Abs", "Neg", "Add"]
-    np.testing.assert_array_equal(run(model, x=np.float32([1, -2]))[0], [0, -4])
+    np.testing.assert_array_equal(run(model, x=f32([1, -2]))[0], [0, -4])
 
 
 def test_a_node_waits_for_what_its_body_captures():
     model = load(
         text("""<ir_version: 10, opset_import: ["" : 20]>
         g (bool c, float[2] x) => (float[2] y) {
-          y = If(c) <then_branch = t () => (float[2] r) { r = Neg(a) }, else_branch = e () => (float[2] s) { s = Abs(a) }>
+          y = If(c) <then_branch = t () => (float[2] r) { r = Neg(a) },
+                    else_branch = e () => (float[2] r) { r = Abs(a) }>
           a = Add(x, x)
         }""")
     )
     assert [node.op_type for node in model.graph] == ["Add", "If"]
-    np.testing.assert_array_equal(run(model, c=np.array(True), x=np.float32([1, -2]))[0], [-2, 4])
+    np.testing.assert_array_equal(run(model, c=np.array(True), x=f32([1, -2]))[0], [-2, 4])
 
 
 def test_a_branch_that_returns_an_outer_value_gets_an_identity():
@@ -134,7 +148,7 @@ def test_a_branch_that_returns_an_outer_value_gets_an_identity():
     )
     branch = model.graph[0].attributes["else_branch"].as_graph()
     assert [node.op_type for node in branch] == ["Identity"]
-    np.testing.assert_array_equal(run(model, c=np.array(False), x=np.float32([1, -2]))[0], [1, -2])
+    np.testing.assert_array_equal(run(model, c=np.array(False), x=f32([1, -2]))[0], [1, -2])
 
 
 def test_names_of_a_body_that_hide_outer_names_are_renamed():
@@ -150,7 +164,7 @@ def test_names_of_a_body_that_hide_outer_names_are_renamed():
     body = next(node for node in model.graph if node.op_type == "Loop").attributes["body"].as_graph()
     inner = [value.name for value in body.inputs] + [v.name for node in body for v in node.outputs]
     assert not set(names) & set(inner)
-    np.testing.assert_array_equal(run(model, n=np.array(3), x=np.float32([1, -2]))[0], [8, -16])
+    np.testing.assert_array_equal(run(model, n=np.array(3), x=f32([1, -2]))[0], [8, -16])
 
 
 def test_node_names_become_unique_and_unique_ones_stay():
@@ -206,8 +220,8 @@ def test_two_versions_of_a_domain_are_refused():
 def test_sparse_initializers_become_dense():
     proto = text(ADD)
     del proto.graph.initializer[:]
-    values = numpy_helper.from_array(np.float32([5, 6]), "w")
-    indices = numpy_helper.from_array(np.int64([0, 3]), "w_indices")
+    values = numpy_helper.from_array(f32([5, 6]), "w")
+    indices = numpy_helper.from_array(np.array([0, 3]), "w_indices")
     proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
     np.testing.assert_array_equal(run(load(proto), x=np.zeros((1, 4), np.float32))[0], [[5, 0, 0, 6]])
 
@@ -217,19 +231,19 @@ def test_functions_are_loaded_and_checked():
         g (float[2] x) => (float[2] y) { y = own.twice(x) }
         <domain: "own", opset_import: ["" : 20]> twice (a) => (b) { c = Abs(a) b = Add(c, c) }"""
     model = load(text(source))
-    np.testing.assert_array_equal(run(model, x=np.float32([1, -2]))[0], [2, 4])
+    np.testing.assert_array_equal(run(model, x=f32([1, -2]))[0], [2, 4])
     broken = text(source)
     broken.functions[0].node[1].input[0] = "missing"
     with pytest.raises(ModelError, match="missing"):
         load(broken)
 
 
-OVERSIZED = {
-    "too many elements": (dict(dims=[10**12], data_type=1), "1000000000000 values and 0"),
-    "short raw data": (dict(dims=[4], data_type=1, raw_data=b"\0" * 12), "16 bytes and 12"),
-    "negative dim": (dict(dims=[-1], data_type=1, float_data=[1]), "negative dimension"),
-    "no type": (dict(dims=[1], float_data=[1]), "no data type"),
-    "unknown type": (dict(dims=[1], data_type=99, float_data=[1]), "unknown data type"),
+OVERSIZED: dict[str, tuple[dict[str, Any], str]] = {
+    "too many elements": ({"dims": [10**12], "data_type": 1}, "1000000000000 values and 0"),
+    "short raw data": ({"dims": [4], "data_type": 1, "raw_data": b"\0" * 12}, "16 bytes and 12"),
+    "negative dim": ({"dims": [-1], "data_type": 1, "float_data": [1]}, "negative dimension"),
+    "no type": ({"dims": [1], "float_data": [1]}, "no data type"),
+    "unknown type": ({"dims": [1], "data_type": 99, "float_data": [1]}, "unknown data type"),
 }
 
 
@@ -299,23 +313,23 @@ def test_bytes_with_external_data_need_a_folder(tmp_path):
     with pytest.raises(ExternalDataError, match="base_dir="):
         load(path.read_bytes())
     model = load(path.read_bytes(), base_dir=path.parent)
-    np.testing.assert_array_equal(model.graph.initializers["w"].const_value.numpy(), [1, 2, 3, 4])
+    np.testing.assert_array_equal(weight(model), [1, 2, 3, 4])
 
 
 UNSAFE = {
-    "parent": (dict(location="../outside.bin"), "not a path below"),
-    "parent inside": (dict(location="sub/../../outside.bin"), "not a path below"),
-    "backslashes": (dict(location="..\\outside.bin"), "not a path below"),
-    "absolute": (dict(location="/etc/hostname"), "not a path below"),
-    "drive": (dict(location="C:\\x.bin"), "not a path below"),
-    "empty": (dict(location=""), "not a path below"),
-    "missing": (dict(location="absent.bin"), "missing"),
-    "folder": (dict(location="."), "missing"),
-    "negative offset": (dict(offset="-4"), "offset"),
-    "offset of letters": (dict(offset="one"), "offset"),
-    "negative length": (dict(length="-16"), "length"),
-    "length behind the end": (dict(offset="4"), "ends at byte 20"),
-    "wrong length": (dict(length="12"), "the length is 12 bytes"),
+    "parent": ({"location": "../outside.bin"}, "not a path below"),
+    "parent inside": ({"location": "sub/../../outside.bin"}, "not a path below"),
+    "backslashes": ({"location": "..\\outside.bin"}, "not a path below"),
+    "absolute": ({"location": "/etc/hostname"}, "not a path below"),
+    "drive": ({"location": "C:\\x.bin"}, "not a path below"),
+    "empty": ({"location": ""}, "not a path below"),
+    "missing": ({"location": "absent.bin"}, "missing"),
+    "folder": ({"location": "."}, "missing"),
+    "negative offset": ({"offset": "-4"}, "offset"),
+    "offset of letters": ({"offset": "one"}, "offset"),
+    "negative length": ({"length": "-16"}, "length"),
+    "length behind the end": ({"offset": "4"}, "ends at byte 20"),
+    "wrong length": ({"length": "12"}, "the length is 12 bytes"),
 }
 
 
@@ -350,4 +364,4 @@ def test_links_that_leave_the_folder_are_refused(kind, tmp_path):
 def test_a_link_inside_the_folder_is_followed(tmp_path):
     path = external(tmp_path, location="link.bin")
     (path.parent / "link.bin").symlink_to(path.parent / "weights.bin")
-    np.testing.assert_array_equal(load(path).graph.initializers["w"].const_value.numpy(), [1, 2, 3, 4])
+    np.testing.assert_array_equal(weight(load(path)), [1, 2, 3, 4])
