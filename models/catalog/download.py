@@ -101,10 +101,11 @@ def _explain(wheel: Wheel, output: str) -> CatalogError:
         )
     if "DO NOT MATCH THE HASHES" in output:
         return _checksum_error(wheel, next((line for line in lines if line.startswith("Got")), last_words))
-    if any(sign in output for sign in _NO_CONNECTION):
+    no_connection = [line for line in lines if any(sign in line for sign in _NO_CONNECTION)]
+    if no_connection:
         return CatalogError(
             f"the package index cannot be reached to download {requirement}",
-            why=last_words,
+            why=no_connection[-1],
             fix="check the network and pip's settings: python -m pip config list",
         )
     if "No matching distribution" in output:

@@ -9,15 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see: the same names as in the two tables
+    from onnxgrad import models as models
     from onnxgrad.engine import errors as errors
+    from onnxgrad.importers.onnx import load as load
 
 __version__ = "0.1.0"
 
 # Public modules, and public functions and classes with the module that defines them.
 _MODULES: dict[str, str] = {
     "errors": "onnxgrad.engine.errors",
+    "models": "onnxgrad.models",
 }
-_EXPORTS: dict[str, str] = {}
+_EXPORTS: dict[str, str] = {
+    "load": "onnxgrad.importers.onnx",
+}
 
 __all__ = ["__version__", *sorted(_MODULES | _EXPORTS)]  # noqa: PLE0604 - the keys are strings
 

@@ -1,0 +1,255 @@
+"""The builder: `op.Add(x, y)` adds a node to a graph and knows the type and shape of its outputs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+from onnx_shape_inference import OpUsageError, ShapeInferenceContext, ShapeInferenceError, registry
+
+from onnxgrad.engine.errors import ShapeError
+from onnxgrad.engine.ir.functions import add_function, functions_of
+from onnxgrad.engine.ir.names import Names, values_in
+from onnxgrad.engine.ir.signatures import to_opset
+
+if TYPE_CHECKING:
+    from onnxgrad.engine.ir.functions import Functions
+
+Operand = ir.Value | int | float | bool | Sequence[int] | np.ndarray | None
+AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | ir.TensorProtocol | ir.Graph | None
+Emit = Callable[..., ir.Value]
+
+_SMALL = 64  # elements: constants up to this size are shared
+
+
+class Builder:
+    """Adds nodes to `graph`: at its end, or in front of the node `before`.
+
+    `op.Conv(x, w, strides=[2, 2])` gives one value; `op.node("Split", x, outputs=3)` gives a tuple. Inputs are values, None for
+    an optional input left out, or Python literals: an int, bool or list of ints becomes an int64 (bool) constant, a float
+    becomes a scalar of the dtype of the first floating-point operand. Signatures are those of today's standard: axes and the
+    like are inputs here, and become attributes where the graph's opset wants them so. A builder with a `parent` writes a
+    sub-graph of the parent's graph. With `share`, asking twice for the same node gives the same node.
+
+    Raises: ShapeError if types or shapes of the operands do not fit the operator.
+    """
+
+    def __init__(
+        self,
+        graph: ir.Graph,
+        *,
+        parent: Builder | None = None,
+        before: ir.Node | None = None,
+        opset: int | None = None,
+        share: bool = False,
+    ) -> None:
+        self.graph, self.before, self.scope = graph, before, ""
+        self._shared: dict[object, tuple[ir.Value, ...]] | None = {} if share else None
+        self._constants: dict[tuple[object, ...], ir.Value] = {}
+        self.names: Names
+        self.functions: Functions
+        self.context: ShapeInferenceContext
+        if parent is not None:
+            self.names, self.functions, self.context = parent.names, parent.functions, parent.context
+            self.opset, self.scope = parent.opset, parent.scope
+            return
+        self.opset = opset or graph.opset_imports.get("", 0) or graph.opset_imports["ai.onnx"]
+        self.names, self.functions = Names(graph), functions_of(graph)
+        registry.collect()
+        self.context = ShapeInferenceContext({**graph.opset_imports, "": self.opset})
+        self.context.reserve_symbol_names(_symbols(graph))
+
+    def __getattr__(self, op_type: str) -> Emit:
+        if not op_type[:1].isupper():
+            raise AttributeError(op_type)
+
+        def emit(*inputs: Operand, domain: str = "", **attributes: AttributeValue) -> ir.Value:
+            return self.node(op_type, *inputs, domain=domain, **attributes)[0]
+
+        return emit
+
+    def node(
+        self, op_type: str, *inputs: Operand, outputs: int = 1, domain: str = "", **attributes: AttributeValue
+    ) -> tuple[ir.Value, ...]:
+        """Add a node and return its outputs, typed. Attributes that are None are left out."""
+        like = next((v for v in inputs if isinstance(v, ir.Value) and is_float(v)), None)
+        given = [self._operand(value, like) for value in inputs]
+        while given and given[-1] is None:
+            given.pop()
+        kept = {name: value for name, value in attributes.items() if value is not None}
+        if domain == "" and self.opset < 18:
+            given, kept = to_opset(op_type, self.opset, given, kept)
+        key = None if self._shared is None else _key(domain, op_type, given, kept, outputs)
+        if key is not None and self._shared is not None and key in self._shared:
+            return self._shared[key]
+        node = ir.Node(domain, op_type, given, ir.convenience.convert_attributes(kept), num_outputs=outputs)
+        self.insert(node)
+        if key is not None and self._shared is not None:
+            self._shared[key] = tuple(node.outputs)
+        return tuple(node.outputs)
+
+    def insert(self, node: ir.Node) -> None:
+        """Put a finished node where this builder writes: fresh names, types and shapes of its outputs."""
+        label = f"{self.scope}.{node.op_type}" if self.scope else node.op_type
+        node.name = self.names.fresh_node(label)
+        for number, output in enumerate(node.outputs):
+            output.name = self.names.fresh(label if len(node.outputs) == 1 else f"{label}.{number}")
+        if self.before is not None:
+            self.graph.insert_before(self.before, node)
+        else:
+            self.graph.append(node)
+        self.infer(node)
+
+    def infer(self, node: ir.Node) -> None:
+        """Set the types and shapes of the outputs of `node`."""
+        rule = registry.get(node.domain, node.op_type, version=self.opset if not node.domain else 1)
+        if rule is None:
+            return
+        for value in node.inputs:
+            if value is not None and value.shape is not None:
+                self.context.name_anonymous_dims(value)
+        try:
+            rule(self.context, node)
+        except (OpUsageError, ShapeInferenceError, ValueError, IndexError, TypeError) as error:
+            raise ShapeError(
+                f"the operands of {node.op_type} do not fit together", where=describe(node), why=str(error)
+            ) from error
+
+    def constant(self, value: np.ndarray | ir.TensorProtocol | Sequence[int] | int | float | bool) -> ir.Value:
+        """A Constant node; small equal ones are shared. Python ints are int64, floats float32."""
+        if isinstance(value, float):
+            value = np.asarray(value, np.float32)
+        elif isinstance(value, (int, list, tuple, bool)):
+            value = np.asarray(value, np.bool_ if isinstance(value, bool) else np.int64)
+        tensor = ir.tensor(value)
+        key = (tensor.dtype, tuple(tensor.shape), tensor.tobytes()) if tensor.size <= _SMALL else (id(tensor),)
+        if (known := self._constants.get(key)) is not None:
+            return known
+        node = ir.node("Constant", [], {"value": tensor})
+        label = f"{self.scope}.constant" if self.scope else "constant"
+        node.name, node.outputs[0].name = self.names.fresh_node(label), self.names.fresh(label)
+        output = node.outputs[0]
+        output.type, output.shape, output.const_value = ir.TensorType(tensor.dtype), tensor.shape, tensor  # type: ignore[assignment]
+        if self.before is not None:
+            self.graph.insert_before(self.before, node)
+        else:
+            self.graph.append(node)
+        self._constants[key] = output
+        return output
+
+    def constant_like(self, value: ir.Value, number: float) -> ir.Value:
+        """A scalar constant with the dtype of `value`."""
+        if value.dtype is None:
+            raise ShapeError(f"the dtype of {value.name!r} is not known", fix="infer types first")
+        return self.constant(np.asarray(number).astype(value.dtype.numpy()))
+
+    def shape_of(self, value: ir.Value) -> ir.Value:
+        """The shape of `value` as int64[rank]: a constant where it is static, else a Shape node."""
+        if value.shape is not None and value.shape.is_static():
+            return self.constant([int(dim) for dim in value.shape])  # type: ignore[arg-type]
+        return self.Shape(value)
+
+    def zeros_like(self, value: ir.Value) -> ir.Value:
+        """Zeros with the shape and dtype of `value`."""
+        return self.Expand(self.constant_like(value, 0), self.shape_of(value))
+
+    def call(
+        self, name: str, body: Callable[..., ir.Value | tuple[ir.Value, ...]], *inputs: ir.Value | None
+    ) -> tuple[ir.Value, ...]:
+        """Call a model-local function of domain onnxgrad, made by `body(op, *inputs)` over formal inputs.
+
+        The body sees the types and shapes of the actual inputs, and None for inputs that are None. Equal bodies are stored once.
+        """
+        formals = [None if v is None else ir.Value(name=f"x{i}", type=v.type, shape=v.shape) for i, v in enumerate(inputs)]
+        graph = ir.Graph(
+            [v for v in formals if v is not None], [], nodes=[], opset_imports={"": self.opset}, name=name
+        )
+        inner = Builder(graph, opset=self.opset)
+        inner.functions = self.functions
+        inner.context.reserve_symbol_names(_symbols(graph))
+        for formal, actual in zip(formals, inputs, strict=True):
+            known = None if actual is None else self.context.get_symbolic_value(actual)
+            if formal is not None and known is not None:
+                inner.context._symbolic_values[formal] = known
+        results = body(inner, *formals)
+        results = results if isinstance(results, tuple) else (results,)
+        kinds = [(value.type, value.shape) for value in results]
+        graph.outputs.extend(results)
+        function = add_function(self.functions, name, graph)
+        given = [value for value in inputs if value is not None]
+        key = (function.domain, function.name, tuple(given))
+        if self._shared is not None and key in self._shared:
+            return self._shared[key]
+        node = ir.Node(function.domain, function.name, given, num_outputs=len(results))
+        self.graph.opset_imports.setdefault(function.domain, 1)
+        self.insert(node)
+        if self._shared is not None:
+            self._shared[key] = tuple(node.outputs)
+        for output, (type_, shape) in zip(node.outputs, kinds, strict=True):
+            output.type, output.shape = type_, shape
+        return tuple(node.outputs)
+
+    def _operand(self, value: Operand, like: ir.Value | None) -> ir.Value | None:
+        if value is None or isinstance(value, ir.Value):
+            return value
+        if isinstance(value, float) and like is not None:
+            return self.constant_like(like, value)
+        return self.constant(value)
+
+
+_RANDOM = {
+    *("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"),
+    *("Multinomial", "Bernoulli", "Dropout"),
+}
+
+
+def _key(
+    domain: str, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, object], outputs: int
+) -> object:
+    """What makes two nodes compute the same; None for nodes that draw random numbers or hold sub-graphs and tensors."""
+    plain = {name: tuple(v) if isinstance(v, (list, tuple)) else v for name, v in attributes.items()}
+    if op_type in _RANDOM or any(not isinstance(v, (int, float, str, tuple)) for v in plain.values()):
+        return None
+    return domain, op_type, tuple(inputs), tuple(sorted(plain.items())), outputs
+
+
+_FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+
+
+def is_float(value: ir.Value) -> bool:
+    """Whether `value` is a tensor of real numbers that gradients flow through."""
+    return value.dtype in _FLOATS
+
+
+def rank(value: ir.Value) -> int:
+    """The number of dimensions. Raises ShapeError if it is not known."""
+    if value.shape is None:
+        raise ShapeError(f"the rank of {value.name!r} is not known", fix="give the model's inputs a rank, or fix shapes")
+    return len(value.shape)
+
+
+def describe(node: ir.Node) -> str:
+    """`node 'n': y = Op(x: float32[N, 3])`, for error messages."""
+    domain = f"{node.domain}::" if node.domain else ""
+    inputs = ", ".join("-" if v is None else describe_value(v) for v in node.inputs)
+    outputs = ", ".join(v.name or "-" for v in node.outputs)
+    return f"node {node.name!r}: {outputs} = {domain}{node.op_type}({inputs})"
+
+
+def describe_value(value: ir.Value) -> str:
+    """`x: float32[N, 3]`."""
+    dtype = "?" if value.dtype is None else str(value.dtype).lower()
+    shape = "[?]" if value.shape is None else f"[{', '.join(str(dim) for dim in value.shape)}]"
+    return f"{value.name}: {dtype}{shape}"
+
+
+def _symbols(graph: ir.Graph) -> set[str]:
+    found: set[str] = set()
+    for value in values_in(graph):
+        if value.shape is not None:
+            for dim in value.shape:
+                if isinstance(dim, ir.SymbolicDim):
+                    found.update(dim.free_symbols() if dim.value is not None else ())
+    return found

@@ -1,0 +1,201 @@
+"""Model-local functions: made by a builder, kept with the graph that calls them, moved into the model on export."""
+
+from collections.abc import Iterable
+
+import onnx
+import onnx_ir as ir
+
+from onnxgrad.engine.errors import ModelError
+from onnxgrad.engine.ir.names import Names, graphs_in
+
+DOMAIN = "onnxgrad"
+_KEY = "onnxgrad.functions"
+
+Functions = dict[tuple[str, str, str], ir.Function]
+
+
+def functions_of(graph: ir.Graph) -> Functions:
+    """The functions that nodes of the root graph `graph` and its sub-graphs may call."""
+    found: Functions = graph.meta.setdefault(_KEY, {})
+    return found
+
+
+def link_functions(model: ir.Model) -> None:
+    """Let builders on `model.graph` see the model's functions and add to them."""
+    known: Functions = model.graph.meta.get(_KEY, {})
+    if known is not model.functions:
+        for identifier, function in known.items():
+            model.functions.setdefault(identifier, function)
+        model.graph.meta[_KEY] = model.functions
+
+
+def adopt_functions(model: ir.Model) -> None:
+    """Make `model.functions` hold what the nodes call, drop unused ones of domain onnxgrad, import the domain."""
+    link_functions(model)
+    called: set[tuple[str, str, str]] = set()
+    pending: list[Iterable[ir.Node]] = [graph for graph in graphs_in(model.graph)]
+    while pending:
+        for node in pending.pop():
+            identifier = node.op_identifier()
+            if identifier in model.functions and identifier not in called:
+                called.add(identifier)
+                pending.append(model.functions[identifier].all_nodes())
+    for identifier in [key for key in model.functions if key[0] == DOMAIN and key not in called]:
+        del model.functions[identifier]
+    if any(domain == DOMAIN for domain, _, _ in model.functions):
+        model.opset_imports[DOMAIN] = 1
+    for function in model.functions.values():
+        for node in function.all_nodes():
+            if node.domain == DOMAIN:
+                function.opset_imports[DOMAIN] = 1
+
+
+def add_function(functions: Functions, name: str, body: ir.Graph) -> ir.Function:
+    """The function of domain onnxgrad with this body: an equal one that exists, else a new one.
+
+    The first body of a name keeps the name; others get a number: `ConvWeightGrad_2`.
+    """
+    for value in (*body.inputs, *(output for node in body.all_nodes() for output in node.outputs)):
+        value.type = value.shape = None
+        value.metadata_props.clear()
+        if value.producer() is None or value.producer().op_type != "Constant":  # type: ignore[union-attr]
+            value.const_value = None
+    number = 1
+    while True:
+        spelled = name if number == 1 else f"{name}_{number}"
+        function = ir.Function(DOMAIN, spelled, graph=body, attributes=[])
+        existing = functions.get(function.identifier())
+        if existing is None:
+            functions[function.identifier()] = function
+            return function
+        if _content(existing) == _content(function):
+            return existing
+        number += 1
+
+
+def _content(function: ir.Function) -> bytes:
+    content: bytes | None = function.meta.get("onnxgrad.content")
+    if content is None:
+        proto = ir.to_proto(function)
+        content = function.meta["onnxgrad.content"] = proto.SerializeToString(deterministic=True)
+    return content
+
+
+def inline_call(
+    node: ir.Node, function: ir.Function, names: Names
+) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+    """Replace the call `node` by the nodes of `function`; returns them, and the new value of each output of the call.
+
+    Values take fresh, readable names; outputs keep theirs.
+    """
+    graph = node.graph
+    assert graph is not None
+    body = function.clone()
+    _substitute_attributes(body.graph, {**body.attributes, **node.attributes})
+    formals, outputs = list(body.inputs), list(body.outputs)
+    for formal, actual in zip(formals, [*node.inputs, *[None] * len(formals)], strict=False):
+        _replace_formal(formal, actual)
+    actuals = dict(zip(formals, node.inputs, strict=False))
+    results = [actuals.get(value, value) for value in outputs]
+    nodes = list(body.graph)
+    body.graph.outputs.clear()
+    body.graph.remove(nodes)
+    prefix = node.name or node.op_type
+    for inner in nodes:
+        _rename(inner, prefix, names)
+    graph.insert_before(node, nodes)
+    replaced: dict[ir.Value, ir.Value] = {}
+    for old, new in zip(node.outputs, results, strict=False):
+        new = replaced[old] = _own_output(new, node, nodes, replaced)
+        if new.type is None:
+            new.type, new.shape = old.type, old.shape
+        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+        new.name, old.name = old.name, None
+    graph.remove(node, safe=True)
+    return nodes, replaced
+
+
+def _own_output(
+    value: ir.Value, call: ir.Node, nodes: list[ir.Node], taken: dict[ir.Value, ir.Value]
+) -> ir.Value:
+    """`value` itself if the body made it; an Identity of it if it is an argument, or an output already."""
+    if value.producer() in nodes and value not in taken.values():
+        return value
+    identity = ir.node("Identity", [value])
+    assert call.graph is not None
+    call.graph.insert_before(call, identity)
+    nodes.append(identity)
+    return identity.outputs[0]
+
+
+def _replace_formal(formal: ir.Value, actual: ir.Value | None) -> None:
+    for user, index in tuple(formal.uses()):
+        user.replace_input_with(index, actual)
+
+
+def _rename(node: ir.Node, prefix: str, names: Names) -> None:
+    node.name = names.fresh_node(f"{prefix}.{node.name or node.op_type}")
+    for output in node.outputs:
+        output.name = names.fresh(f"{prefix}.{output.name or node.op_type}")
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+            inner = attribute.as_graph()
+            for value in (*inner.inputs, *inner.initializers.values()):
+                value.name = names.fresh(f"{prefix}.{value.name}")
+            for child in inner:
+                _rename(child, prefix, names)
+
+
+def _substitute_attributes(graph: ir.Graph, actual: dict[str, ir.Attr]) -> None:
+    for node in graph.all_nodes():
+        for name, attribute in list(node.attributes.items()):
+            if not attribute.is_ref():
+                continue
+            del node.attributes[name]
+            source = actual.get(attribute.ref_attr_name or "")
+            if source is not None and (source.is_ref() or source.value is not None):
+                node.attributes[name] = ir.Attr(name, source.type, source.value, ref_attr_name=source.ref_attr_name)
+
+
+def schema_function(node: ir.Node, opset: int) -> ir.Function | None:
+    """The function body that the ONNX standard gives for `node` at `opset`, specialised to its input types."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    proto = ir.to_proto(node)
+    if schema.has_function:
+        body = _pick(schema.function_opset_versions, opset, schema.get_function_with_opset_version)
+    elif schema.has_context_dependent_function:
+        types = [b"" if v is None else _type_proto(v).SerializeToString() for v in node.inputs]
+        body = _pick(
+            schema.context_dependent_function_opset_versions,
+            opset,
+            lambda v: schema.get_context_dependent_function_with_opset_version(v, proto.SerializeToString(), types),
+        )
+    else:
+        return None
+    if not body:
+        return None
+    function = onnx.FunctionProto.FromString(body)
+    if not function.name:
+        function.name = node.op_type
+    for attribute in schema.attributes.values():  # defaults of the schema stand for attributes the node leaves out
+        default = attribute.default_value
+        if default.name and default.name not in node.attributes:
+            node.attributes[default.name] = ir.serde.deserialize_attribute(default)
+    return ir.serde.deserialize_function(function)
+
+
+def _pick(versions: Iterable[int], opset: int, get: object) -> bytes:
+    usable = [version for version in versions if version <= opset]
+    return get(max(usable)) if usable and callable(get) else b""
+
+
+def _type_proto(value: ir.Value) -> onnx.TypeProto:
+    if value.type is None:
+        raise ModelError(
+            f"the type of {value.name!r} is not known", fix="run shape inference first (onnxgrad.engine.ir.infer)"
+        )
+    info = ir.to_proto(value)
+    return info.type
