@@ -50,7 +50,7 @@ def gradients(
         cotangents[value] = op.Add(cotangents[value], cotangent) if value in cotangents else cotangent
     found = pull_back(op, nodes, cotangents, wrt)
     kept = set(nodes) | {value.producer() for value in cotangents.values()}
-    _remove_dead(graph, kept, [*found.values(), *cotangents.values()])
+    remove_dead(graph, kept, [*found.values(), *cotangents.values()])
     return [found.get(value) for value in wrt]
 
 
@@ -214,7 +214,7 @@ def _graph_of(targets: Sequence[ir.Value], wrt: Sequence[ir.Value]) -> ir.Graph:
     return graph
 
 
-def _remove_dead(graph: ir.Graph, kept: Collection[ir.Node | None], results: Iterable[ir.Value]) -> None:
+def remove_dead(graph: ir.Graph, kept: Collection[ir.Node | None], results: Iterable[ir.Value]) -> None:
     """Take out nodes that the walk emitted and nobody needs."""
     needed = set(results)
     for node in reversed(list(graph)):
