@@ -1,6 +1,5 @@
 """The catalog's data sets as arrays and lists. Each function pulls what it needs; labels are int64 class indices."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from onnxgrad.engine.errors import OptionError
+from onnxgrad.engine.errors import CatalogError, OptionError
 from onnxgrad.models.catalog import find_entry, pull
 from onnxgrad.models.ts_format import read_ts
 
@@ -135,10 +134,13 @@ def _label(rows: Iterable[tuple[str, str]], classes: dict[str, int]) -> Texts:
 def _read_rows(path: Path) -> Iterator[tuple[str, str]]:
     """Category and text of each row: after three header lines, split at the tab. Quotes are part of the text."""
     with path.open(encoding="utf-8", newline="\n") as lines:
-        for line in itertools.islice(lines, 3, None):
+        for number, line in enumerate(lines, start=1):
             category, tab, text = line.rstrip("\r\n").partition("\t")
-            if tab:
-                yield category, text
+            if number <= 3 or not line.strip():
+                continue
+            if not tab or not category:
+                raise CatalogError("a row has no category or no text", where=f"{path}:{number}")
+            yield category, text
 
 
 def _pull_pair(name: str, train: str, test: str) -> tuple[Path, Path]:

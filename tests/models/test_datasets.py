@@ -10,7 +10,8 @@ from onnxgrad.models.ts_format import read_ts
 
 def test_mnist_sample_has_500_images_of_each_digit():
     images, labels = datasets.mnist_sample()
-    assert (images.shape, images.dtype, labels.dtype) == ((5000, 28, 28), np.uint8, np.int64)
+    assert images.shape == (5000, 28, 28)
+    assert images.dtype == np.uint8 and labels.dtype == np.int64
     assert np.bincount(labels).tolist() == [500] * 10
     assert (images.min(), images.max()) == (0, 255)
     assert (images.reshape(5000, -1).max(axis=1) > 0).all()
@@ -42,9 +43,17 @@ def test_a_split_that_leaves_a_side_empty_is_an_error(held_out):
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_rows_of_text_are_split_at_tabs_and_quotes_are_kept(tmp_path, ending):
     path = tmp_path / "x-train.tab"
-    lines = ["Category\tText", "d\tstring", "class\t", "", 'earn\tthe "big" one', 'acq\t"open', "acq\tshut", ""]
+    lines = ["Category\tText", "d\tstring", "class\t", "", "\t", 'earn\tthe "big" one', 'acq\t"open', "acq\tshut", ""]
     path.write_bytes(ending.join(lines).encode())
     assert list(datasets._read_rows(path)) == [("earn", 'the "big" one'), ("acq", '"open'), ("acq", "shut")]
+
+
+@pytest.mark.parametrize("row", ["no tab", "\tno category"])
+def test_a_damaged_row_of_text_is_an_error_with_its_line(tmp_path, row):
+    path = tmp_path / "x-train.tab"
+    path.write_text(f"Category\tText\nd\tstring\nclass\t\n{row}\n")
+    with pytest.raises(CatalogError, match=r"x-train\.tab:4"):
+        list(datasets._read_rows(path))
 
 
 def test_a_data_set_without_a_published_split_is_refused():
