@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.ir.functions import link_functions
+from onnxgrad.engine.ir.serialize import DIM_NAMES
 from onnxgrad.importers.dim_names import name_dimensions
 from onnxgrad.importers.protos import all_nodes, describe_node
 from onnxgrad.importers.scopes import resolve_names
@@ -17,9 +18,6 @@ from onnxgrad.importers.sparse import make_dense
 from onnxgrad.importers.tensors import check_tensors
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model
-
-DIM_NAMES = "onnxgrad.dim_names"
-"""Key of `graph.meta`: legal symbol of a dimension -> how the file spelled it."""
 
 _PROTOBUF_LIMIT = 2**31 - 1
 _FOREIGN_FILES = (

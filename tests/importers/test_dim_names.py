@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnxgrad.importers import load
-from onnxgrad.importers.onnx import DIM_NAMES
+from onnxgrad.engine.ir.serialize import DIM_NAMES
 
 
 def model(*shapes, inner=None):
