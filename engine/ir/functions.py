@@ -9,24 +9,24 @@ from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.ir.names import Names, graphs_in
 
 DOMAIN = "onnxgrad"
-_KEY = "onnxgrad.functions"
+FUNCTIONS_KEY = "onnxgrad.functions"
 
 Functions = dict[tuple[str, str, str], ir.Function]
 
 
 def functions_of(graph: ir.Graph) -> Functions:
     """The functions that nodes of the root graph `graph` and its sub-graphs may call."""
-    found: Functions = graph.meta.setdefault(_KEY, {})
+    found: Functions = graph.meta.setdefault(FUNCTIONS_KEY, {})
     return found
 
 
 def link_functions(model: ir.Model) -> None:
     """Let builders on `model.graph` see the model's functions and add to them."""
-    known: Functions = model.graph.meta.get(_KEY, {})
+    known: Functions = model.graph.meta.get(FUNCTIONS_KEY, {})
     if known is not model.functions:
         for identifier, function in known.items():
             model.functions.setdefault(identifier, function)
-        model.graph.meta[_KEY] = model.functions
+        model.graph.meta[FUNCTIONS_KEY] = model.functions
 
 
 def adopt_functions(model: ir.Model) -> None:
