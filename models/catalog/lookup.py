@@ -19,6 +19,6 @@ def find_entry(name: str) -> Entry:
     """The entry of that name. Raises CatalogError with the names that come close."""
     if name in _ENTRIES:
         return _ENTRIES[name]
-    close = difflib.get_close_matches(name, _ENTRIES, n=3, cutoff=0.4)
+    close = difflib.get_close_matches(name, _ENTRIES, n=3, cutoff=0.5)
     hint = f"{', '.join(close)}; " if close else ""
     raise CatalogError(f"the catalog has no entry named {name!r}", fix=f"{hint}all names: onnxgrad models list")
