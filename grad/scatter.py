@@ -1,0 +1,61 @@
+"""Undoing a move of elements: gradients added back to the places that they were taken from."""
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from onnxgrad.engine.ir.builder import Builder, rank
+
+Move = Callable[..., ir.Value]
+
+
+def move_back(op: Builder, name: str, move: Move, dy: ir.Value, x: ir.Value, *others: ir.Value | None) -> ir.Value:
+    """The gradient of x for y = move(x, *others), where `move` only copies, drops and repeats elements, of any dtype.
+
+    `move(op, indices, *others)` is applied to the positions of the elements of x; each element of dy is then added at its
+    position. A call of the function `name`.
+    """
+
+    def body(op: Builder, dy: ir.Value, shape: ir.Value, *others: ir.Value | None) -> ir.Value:
+        count = op.ReduceProd(shape, keepdims=0)
+        places = move(op, op.Reshape(op.Range(0, count, 1), shape, allowzero=1), *others)
+        zeros = op.Expand(op.constant_like(dy, 0), op.Unsqueeze(count, [0]))
+        summed = op.ScatterElements(zeros, op.Reshape(places, [-1]), op.Reshape(dy, [-1]), reduction="add")
+        return op.Reshape(summed, shape, allowzero=1)
+
+    return shaped_like(op.call(name, body, dy, op.shape_of(x), *others)[0], x)
+
+
+def put_back(op: Builder, name: str, dy: ir.Value, x: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+    """The gradient of x for y = Gather(x, indices, axis): slices of dy added at their (maybe negative, repeated) indices."""
+    size, picked = rank(x), rank(indices)
+    axis %= size
+
+    def body(op: Builder, dy: ir.Value, shape: ir.Value, indices: ir.Value) -> ir.Value:
+        if indices.dtype != ir.DataType.INT64:
+            indices = op.Cast(indices, to=ir.DataType.INT64)
+        indices = op.Unsqueeze(indices, [-1])
+        if axis == 0:
+            return op.ScatterND(_zeros(op, dy, shape), indices, dy, reduction="add")
+        order = [axis, *(k for k in range(size) if k != axis)]
+        rows = [*range(axis, axis + picked), *range(axis), *range(axis + picked, size + picked - 1)]
+        zeros = _zeros(op, dy, op.Gather(shape, order))
+        summed = op.ScatterND(zeros, indices, op.Transpose(dy, perm=rows), reduction="add")
+        return op.Transpose(summed, perm=inverse(order))
+
+    return shaped_like(op.call(name, body, dy, op.shape_of(x), indices)[0], x)
+
+
+def inverse(perm: Sequence[int]) -> list[int]:
+    """The permutation that undoes `perm`."""
+    return sorted(range(len(perm)), key=lambda axis: perm[axis])
+
+
+def shaped_like(grad: ir.Value, x: ir.Value) -> ir.Value:
+    """`grad` itself, known to have the shape of `x`."""
+    grad.shape = x.shape
+    return grad
+
+
+def _zeros(op: Builder, like: ir.Value, shape: ir.Value) -> ir.Value:
+    return op.Expand(op.constant_like(like, 0), shape)
