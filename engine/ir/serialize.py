@@ -55,12 +55,12 @@ def detach_weights(model: ir.Model, inline_limit: int) -> tuple[ir.Model, dict[s
 
 
 def _placeholder(name: str, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
-    shape = ir.Shape(tensor.shape)
+    shape = ir.Shape(tensor.shape.numpy())
     return ir.ExternalTensor("weights", 0, tensor.nbytes, tensor.dtype, shape=shape, name=name, base_dir="")
 
 
 def _in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    return ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=ir.Shape(tensor.shape), name=tensor.name)
+    return ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name)
 
 
 def _read_inner_files(model: ir.Model, detached: Mapping[str, ir.TensorProtocol]) -> None:

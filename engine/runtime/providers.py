@@ -47,7 +47,7 @@ def choose_providers(wanted: Provider | Sequence[Provider] | None = None) -> tup
         cuda = (ProviderChoice(CUDA),) if why_not_cuda() == "" else ()
         return (*cuda, ProviderChoice(CPU))
     if isinstance(wanted, str) or (isinstance(wanted, tuple) and len(wanted) == 2 and isinstance(wanted[1], Mapping)):
-        wanted = [wanted]  # type: ignore[list-item]  # mypy does not see that the tuple is one provider
+        wanted = [wanted]
     chosen = [_choose(provider) for provider in wanted]
     if not chosen:
         raise OptionError("the list of providers is empty", fix='providers=None, ["cpu"] or ["cuda"]')
@@ -96,21 +96,19 @@ def _choose(provider: Provider) -> ProviderChoice:
     else:
         problem = _absent(full)
     if problem:
-        raise ProviderError(
-            f"the provider {name!r} cannot be used on this machine",
-            why=problem,
-            fix='pip install "onnxgrad[cuda]" and a CUDA driver, or providers=["cpu"]' if full == CUDA else 'providers=["cpu"]',
-        )
+        install = 'pip install "onnxgrad[cuda]" and a CUDA driver, or ' if full == CUDA else ""
+        what = f"the provider {name!r} cannot be used on this machine"
+        raise ProviderError(what, why=problem, fix=f'{install}providers=["cpu"]')
     return ProviderChoice(full, tuple(sorted((str(key), str(value)) for key, value in options.items())))
 
 
 def _full_name(name: str) -> str:
     import onnxruntime
 
-    short = {full.removesuffix(_SUFFIX).lower(): full for full in onnxruntime.get_all_providers()}
+    short: dict[str, str] = {full.removesuffix(_SUFFIX).lower(): full for full in onnxruntime.get_all_providers()}
     full = short.get(name.removesuffix(_SUFFIX).lower())
     if full is None:
-        near = difflib.get_close_matches(name.lower(), short, n=1)
+        near = ["cuda"] if name.lower() == "gpu" else difflib.get_close_matches(name.lower(), short, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise OptionError(f"there is no provider {name!r}", fix=f"{hint}known are {', '.join(sorted(short))}")
     return full
@@ -145,9 +143,10 @@ def _library_problem() -> str:
 
     if sys.platform == "win32":
         return "the CUDA or cuDNN libraries are missing, or have another version than onnxruntime wants"
-    library = Path(os.fspath(onnxruntime.__file__)).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    folder = Path(os.fspath(onnxruntime.__file__)).parent / "capi"
     try:
-        ctypes.CDLL(str(library))
+        ctypes.CDLL(str(folder / "libonnxruntime_providers_shared.so"), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(str(folder / "libonnxruntime_providers_cuda.so"))
     except OSError as error:
         return str(error)
     return "onnxruntime did not register the CUDA provider, without saying why"
@@ -164,4 +163,5 @@ def _tiny_model() -> bytes:
         [helper.make_tensor_value_info("y", 1, [1])],
         [one],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())

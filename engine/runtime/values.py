@@ -1,4 +1,4 @@
-"""Arrays in and out of onnxruntime: numpy, DLPack, and the element types that numpy lacks (bfloat16, float8, int4 ...)."""
+"""Arrays in and out of onnxruntime: numpy, DLPack, and the element types that numpy lacks (bfloat16, float8, int4)."""
 
 import ctypes
 import math
@@ -49,8 +49,8 @@ def numpy_dtype(dtype: ir.DataType) -> np.dtype[np.generic]:
 def to_ort(array: Array, dtype: ir.DataType | None = None, device: Device = Device()) -> "OrtValue":  # noqa: B008  # frozen
     """An OrtValue with the elements of `array`.
 
-    On the CPU it shares memory with a contiguous array of 8 bits an element or more, also with a read-only one; elsewhere
-    it is a copy. `dtype` is the ONNX type, by default that of the array.
+    On the CPU it shares memory with a contiguous array of 8 bits an element or more, also with a read-only one;
+    elsewhere it is a copy. `dtype` is the ONNX type, by default that of the array.
 
     Raises: InputError for strings, which onnxruntime keeps in no OrtValue made from outside.
     """
@@ -86,7 +86,7 @@ def to_numpy(value: "OrtValue") -> Array:
     if count == 0:
         return np.zeros(shape, dtype.numpy())
     buffer = (ctypes.c_uint8 * value.tensor_size_in_bytes()).from_address(value.data_ptr())
-    buffer.owner = value  # type: ignore[attr-defined]  # the array's base; the memory lives as long as it does
+    buffer.owner = value  # the array's base; the memory lives as long as it does
     raw = np.frombuffer(buffer, np.uint8)
     if dtype.bitwidth < 8:
         return unpack(raw, count, dtype).reshape(shape)
@@ -125,7 +125,8 @@ def pack(array: Array, bits: int) -> npt.NDArray[np.uint8]:
     padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
     padded[: flat.size] = flat
     columns = padded.reshape(-1, per_byte) << (np.arange(per_byte, dtype=np.uint8) * np.uint8(bits))
-    return np.bitwise_or.reduce(columns, axis=1).astype(np.uint8)
+    packed: npt.NDArray[np.uint8] = np.bitwise_or.reduce(columns, axis=1)
+    return packed
 
 
 def unpack(packed: npt.NDArray[np.uint8], count: int, dtype: ir.DataType) -> Array:

@@ -1,0 +1,78 @@
+"""compile(): a model becomes a function that can be called with arrays."""
+
+from collections.abc import Sequence
+
+from onnxgrad.engine.runtime.call_signature import CallSignature
+from onnxgrad.engine.runtime.feeds import FeedReader
+from onnxgrad.engine.runtime.plan import Plan, SessionRegion
+from onnxgrad.engine.runtime.providers import Provider
+from onnxgrad.engine.runtime.session import create_session
+from onnxgrad.engine.runtime.source import ModelLike, read_source
+from onnxgrad.engine.runtime.values import Array
+
+
+class CompiledFunction:
+    """A model that can be called: `run(x)`, `run(x=x)` or `run({"input name": x})`; may be used by several threads.
+
+    The result is a dict from output name to numpy array, in the order of the outputs; a sequence is a list, an absent
+    optional is None. Arrays must have the dtype of the input; Python numbers and lists take it where no kind of number
+    changes; tensors of other libraries are read through `__array__` or DLPack.
+
+    Raises (when called): InputError for inputs that do not fit; ExecutionError when a node fails.
+    """
+
+    def __init__(self, plan: Plan, signature: CallSignature, name: str = "") -> None:
+        self.plan = plan
+        self.name = name
+        self._signature = signature
+        self._reader = FeedReader(signature)
+
+    def __call__(self, *args: object, **named: object) -> dict[str, Array]:
+        """The outputs for these inputs, given by position, by name, or as one dict."""
+        outputs: dict[str, Array] = self.plan.run(self._reader.read(args, named))  # type: ignore[assignment]  # or lists
+        return outputs
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The inputs in the order of positional arguments; those with a default value come last."""
+        return tuple(port.name for port in self._signature.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The keys of the result, in its order."""
+        return tuple(port.name for port in self._signature.outputs)
+
+    @property
+    def signature(self) -> str:
+        """Inputs and outputs with type and shape: `(x: float32[N, 3]) -> (y: float32[N, 10])`; `?` means optional."""
+        return str(self._signature)
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """onnxruntime's names of the providers that run the model, in order of preference."""
+        return tuple(dict.fromkeys(name for region in self.plan.regions for name in region.providers))
+
+    def __repr__(self) -> str:
+        providers = ", ".join(name.removesuffix("ExecutionProvider") for name in self.providers)
+        return f"<CompiledFunction {self.name}{self.signature} on {providers}>"
+
+
+def compile(
+    model: ModelLike,
+    providers: Provider | Sequence[Provider] | None = None,
+    outputs: Sequence[str] | None = None,
+    optimize: bool = True,
+    threads: int | None = None,
+) -> CompiledFunction:
+    """Make `model` (path, bytes, ModelProto or ir.Model) a function; the model itself is not changed.
+
+    providers: "cpu", "cuda" or onnxruntime's names, with options as `("cuda", {"device_id": 1})`; None takes CUDA where
+    it works. outputs: which values to give, outputs or others of the main graph; None gives the model's outputs.
+    threads: of one operator; None leaves it to onnxruntime. Equal models and options share one session.
+
+    Raises: ModelError, ProviderError, OpsetError, ExecutionError, OptionError.
+    """
+    source = read_source(model, outputs)
+    session = create_session(source, providers, threads, "all" if optimize else "none")
+    region = SessionRegion(session)
+    return CompiledFunction(Plan((region,), region.outputs), session.signature)

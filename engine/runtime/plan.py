@@ -1,0 +1,111 @@
+"""The plan of a compiled function: regions in the order they run, each with its provider."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxgrad.engine.errors import ExecutionError
+from onnxgrad.engine.runtime.call_signature import Feed, TensorType, describe, describe_all, is_plain
+from onnxgrad.engine.runtime.failures import running_error
+from onnxgrad.engine.runtime.session import Session
+from onnxgrad.engine.runtime.values import to_numpy, to_ort
+
+if TYPE_CHECKING:
+    from onnxruntime import OrtValue
+
+
+class Region(Protocol):
+    """A part of a model that runs as one piece. `inputs` and `outputs` are names of values."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What it reads: inputs of the model, or outputs of regions before it; those that are absent are left out."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What it gives."""
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """What runs it, in order of preference."""
+
+    @property
+    def why(self) -> str:
+        """Why it is a region of its own and runs as it does; "" where there is nothing to say."""
+
+    def run(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
+        """The outputs for these inputs."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Regions in the order they run, and the outputs of the whole."""
+
+    regions: tuple[Region, ...]
+    outputs: tuple[str, ...]
+
+    def run(self, feeds: dict[str, Feed]) -> dict[str, Feed]:
+        """The outputs of the model by name, in their order."""
+        if len(self.regions) == 1:
+            return dict(zip(self.outputs, self.regions[0].run(feeds), strict=True))
+        values = dict(feeds)
+        for region in self.regions:
+            given = {name: values[name] for name in region.inputs if name in values}
+            values.update(zip(region.outputs, region.run(given), strict=True))
+        return {name: values[name] for name in self.outputs}
+
+
+class SessionRegion:
+    """A region that one onnxruntime session runs."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        signature = session.signature
+        self.inputs = tuple(port.name for port in signature.inputs)
+        self.outputs = tuple(port.name for port in signature.outputs)
+        self.providers = session.providers
+        self.why = session.lowered_because
+        self._names = list(self.outputs)
+        self._odd_inputs = {
+            port.name: port.type.dtype
+            for port in signature.inputs
+            if isinstance(port.type, TensorType) and not is_plain(port.type)
+        }
+        self._odd_outputs = any(not is_plain(port.type) for port in signature.outputs)
+
+    def run(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
+        """The outputs for these inputs; raises ExecutionError with the node that failed."""
+        try:
+            if self._odd_outputs:
+                return self._run_odd(feeds)
+            if self._odd_inputs:
+                feeds = {name: self._place(name, value) for name, value in feeds.items()}
+            outputs: Sequence[Feed] = self.session.ort.run(self._names, feeds)
+            return outputs
+        except Exception as error:
+            raise running_error(error, describe_all(feeds)) from error
+
+    def _place(self, name: str, value: Feed) -> Feed:
+        dtype = self._odd_inputs.get(name)
+        return to_ort(value, dtype) if dtype is not None and isinstance(value, np.ndarray) else value
+
+    def _run_odd(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
+        """With outputs of types that onnxruntime does not turn into numpy arrays, such as bfloat16."""
+        values = {name: _as_value(name, value, self._odd_inputs.get(name)) for name, value in feeds.items()}
+        return [to_numpy(value) for value in self.session.ort.run_with_ort_values(self._names, values)]
+
+
+def _as_value(name: str, value: Feed, dtype: ir.DataType | None) -> "OrtValue":
+    from onnxruntime import OrtValue
+
+    if isinstance(value, OrtValue):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return to_ort(value, dtype)
+    raise ExecutionError(
+        f"input {name!r} is {describe(value)}, which cannot be passed beside outputs of bfloat16, float8 or int4",
+        fix="cast the output in the model",
+    )
