@@ -15,7 +15,8 @@ from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.ir.functions import adopt_functions
 from onnxgrad.grad.gradient_model import add_output, claim_name, differentiable_copy, pick_outputs, pick_values
-from onnxgrad.grad.reverse import gradients, remove_dead
+from onnxgrad.grad.reverse import gradients
+from onnxgrad.grad.subgraphs import remove_dead
 from onnxgrad.importers import ModelSource
 
 

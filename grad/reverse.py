@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -12,6 +12,7 @@ from onnxgrad.engine.ir.functions import Functions, inline_call, schema_function
 from onnxgrad.grad import rules  # noqa: F401  (fills the table)
 from onnxgrad.grad.broadcasting import sum_to
 from onnxgrad.grad.registry import GradientBuilder, Grads, Rule, find_rule, missing
+from onnxgrad.grad.subgraphs import add, all_inputs, remove_dead
 
 STOPPED = "onnxgrad.stop_gradient"
 
@@ -102,21 +103,6 @@ def _untyped(value: ir.Value) -> bool:
     return value.dtype is None or not isinstance(value.type, ir.TensorType)
 
 
-def all_inputs(node: ir.Node) -> Iterator[ir.Value]:
-    """The inputs of `node`, then the outer values that its sub-graphs capture."""
-    yield from (value for value in node.inputs if value is not None)
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield from captured(attribute.as_graph())
-
-
-def captured(graph: ir.Graph) -> dict[ir.Value, None]:
-    """The values of outer graphs that `graph` uses, in order of use."""
-    own = {*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)}
-    used = [value for node in graph for value in all_inputs(node)]
-    return dict.fromkeys(value for value in (*used, *graph.outputs) if value not in own)
-
-
 def _expand(
     op: GradientBuilder,
     node: ir.Node,
@@ -182,8 +168,7 @@ def _total(op: GradientBuilder, value: ir.Value, parts: dict[ir.Value, list[ir.V
     if not grads:
         return None
     if len(grads) > 1:
-        total = op.Add(*grads) if len(grads) == 2 else op.Sum(*grads)
-        grads[:] = [total]
+        grads[:] = [add(op, *grads)]
     return grads[0]
 
 
@@ -212,11 +197,3 @@ def _graph_of(targets: Sequence[ir.Value], wrt: Sequence[ir.Value]) -> ir.Graph:
     (graph,) = graphs
     assert graph is not None
     return graph
-
-
-def remove_dead(graph: ir.Graph, kept: Collection[ir.Node | None], results: Iterable[ir.Value]) -> None:
-    """Take out nodes that the walk emitted and nobody needs."""
-    needed = set(results)
-    for node in reversed(list(graph)):
-        if node not in kept and not any(v in needed or v.uses() or v.is_graph_output() for v in node.outputs):
-            graph.remove(node, safe=True)

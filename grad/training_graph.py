@@ -98,6 +98,36 @@ def build_training_graph(
     return result
 
 
+@dataclass
+class EvaluationGraph:
+    """A model for judging: the weights are inputs; outputs are predictions, and the mean loss of a batch if it has labels."""
+
+    model: ir.Model
+    predictions: list[str]
+    labels: dict[str, tuple[Loss, ir.Value]]
+    loss: str
+
+
+def build_evaluation_graph(source: ModelSource, loss: Losses, weights: Sequence[str]) -> EvaluationGraph:
+    """The model in inference mode with `weights` as inputs, its outputs, and the loss."""
+    model = differentiable_copy(source)
+    graph = model.graph
+    lift_weights(graph)
+    for value in [v for v in graph.inputs if v.name in graph.initializers]:
+        graph.inputs.remove(value)
+    parts = TrainingGraph(model, list(weights), [value.name or "" for value in graph.inputs])
+    predictions = [value.name or "" for value in graph.outputs]
+    total = _add_losses(graph, loss, parts)
+    total.name = claim_name(Builder(graph), "loss")
+    graph.outputs.append(total)
+    for name in weights:
+        value = graph.initializers.pop(name)
+        value.const_value = None
+        graph.inputs.append(value)
+    adopt_functions(model)
+    return EvaluationGraph(model, predictions, parts.labels, total.name)
+
+
 def _names(result: TrainingGraph) -> dict[str, object]:
     names = ("parameters", "inputs", "state", "slots", "statistics", "loss", "learning_rate", "step")
     return {**{name: getattr(result, name) for name in names}, "labels": list(result.labels)}

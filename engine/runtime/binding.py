@@ -63,7 +63,9 @@ class StepRunner:
         self._odd = {port.name for port in free if not is_plain(port.type)}
         self._on_cpu = session.device.kind == "cpu"
         self._turn = 0
-        self._bindings = (self._bind(0), self._bind(1))
+        self._bindings = [self._bind(0), self._bind(1)]
+        self._optional = frozenset(port.name for port in free if not port.required)
+        self._bound = [frozenset[str](), frozenset[str]()]
 
     def step(self, feeds: Mapping[str, object] | None = None, /, **named: object) -> dict[str, Array]:
         """Run once with these inputs (all that are not state) and return the fetches; the state moves on.
@@ -71,7 +73,7 @@ class StepRunner:
         Raises: InputError for inputs that do not fit, ExecutionError when a node fails.
         """
         given = self._reader.read(() if feeds is None else (feeds,), named)
-        binding = self._bindings[self._turn]
+        binding = self._binding_for(given)
         try:
             for name, value in given.items():
                 if isinstance(value, np.ndarray) and name not in self._odd:
@@ -89,6 +91,10 @@ class StepRunner:
         values = binding.get_outputs_as_ortvaluevector()
         return {name: self._fetched(values[index]) for index, name in enumerate(self._fetches)}
 
+    def rewind(self) -> None:
+        """Take back the last step: the state is that before it. Not twice in a row."""
+        self._turn = 1 - self._turn
+
     def state(self, name: str) -> Array:
         """The present value of a piece of state, as an array of its own."""
         return to_numpy(self.value(name)).copy()
@@ -105,6 +111,17 @@ class StepRunner:
             wanted = f"{dtype_name(cell.dtype)}{list(cell.shape)}"
             raise InputError(f"state {name!r} is {wanted}, not {array.dtype.name}{list(array.shape)}")
         _write(cell.buffers[self._turn], array, cell.dtype)
+
+    def _binding_for(self, given: dict[str, Feed]) -> "IOBinding":
+        """The binding of this turn; a new one when it still holds an optional input that is absent now."""
+        for name in [name for name, value in given.items() if value is None]:
+            del given[name]
+        if self._optional:
+            optional = frozenset(given) & self._optional
+            if self._bound[self._turn] - optional:
+                self._bindings[self._turn] = self._bind(self._turn)
+            self._bound[self._turn] = optional
+        return self._bindings[self._turn]
 
     def _run(self, binding: "IOBinding") -> None:
         if self._on_cpu:

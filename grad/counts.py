@@ -1,0 +1,22 @@
+"""How many elements a reduction takes together."""
+
+from collections.abc import Sequence
+from math import prod
+
+import onnx_ir as ir
+
+from onnxgrad.engine.ir.builder import Builder
+
+
+def inverse_count(op: Builder, whole: ir.Value, part: ir.Value, axes: Sequence[int] | None = None) -> ir.Value:
+    """1/n as a scalar of the dtype of `whole`, where n elements of `whole` make one of `part`.
+
+    axes: those that `part` lacks, if they are known: then n is a constant where their dimensions are.
+    """
+    dims = None if whole.shape is None or axes is None else [whole.shape[axis] for axis in axes]
+    if dims is not None and all(isinstance(dim, int) for dim in dims):
+        return op.constant_like(whole, 1 / max(prod(int(dim) for dim in dims), 1))  # type: ignore[arg-type]
+    wide = ir.DataType.DOUBLE if whole.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
+    few, many = (op.Cast(op.Size(value), to=int(wide)) for value in (part, whole))
+    ratio = op.Div(few, many)
+    return ratio if whole.dtype == wide else op.CastLike(ratio, whole)

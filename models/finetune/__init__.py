@@ -1,0 +1,1 @@
+"""Fine-tuning: data, schedules, the trainer, checkpoints and heads."""

@@ -1,0 +1,84 @@
+"""Judging a model with the weights of a training run, which stay where they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from onnxgrad.engine.runtime.binding import StepRunner
+from onnxgrad.engine.runtime.providers import Provider
+from onnxgrad.engine.runtime.session import create_session
+from onnxgrad.grad.losses import BCEWithLogits, CrossEntropy, Loss
+from onnxgrad.grad.training_graph import Losses, build_evaluation_graph
+from onnxgrad.importers import ModelSource
+from onnxgrad.models.finetune.data import Array, batches
+
+
+class Evaluator:
+    """A session of the model in inference mode whose weights are inputs, bound to the buffers of a training run."""
+
+    def __init__(
+        self,
+        model: ModelSource,
+        loss: Losses,
+        weights: Sequence[str],
+        providers: Provider | Sequence[Provider] | None,
+        threads: int | None,
+    ) -> None:
+        self.graph = build_evaluation_graph(model, loss, weights)
+        self._weights = list(weights)
+        self._session = create_session(self.graph.model, providers, threads)
+
+    def evaluate(self, source: StepRunner, feeds: Mapping[str, Array], batch_size: int) -> dict[str, float]:
+        """Mean loss, and accuracy where the only loss is one of classes."""
+        runner = self._runner(source, [self.graph.loss, *self._judged()])
+        totals: dict[str, float] = defaultdict(float)
+        count = 0
+        for batch in batches(feeds, batch_size):
+            size = len(next(iter(batch.values())))
+            results = runner.step(batch)
+            totals["loss"] += float(results[self.graph.loss]) * size
+            for label, (loss, _) in self.graph.labels.items():
+                for output in self._judged():
+                    totals["accuracy"] += _accuracy(loss, results[output], batch[label]) * size
+            count += size
+        return {name: total / count for name, total in totals.items()}
+
+    def predict(self, source: StepRunner, feeds: Mapping[str, Array], batch_size: int) -> dict[str, Array]:
+        """All outputs of the model, batch by batch, put together."""
+        parts: dict[str, list[Array]] = {name: [] for name in self.graph.predictions}
+        for results in self._predictions(source, feeds, batch_size):
+            for name, array in results.items():
+                parts[name].append(array)
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def _predictions(
+        self, source: StepRunner, feeds: Mapping[str, Array], batch_size: int
+    ) -> Iterator[dict[str, Array]]:
+        from onnxgrad.models.finetune.labels import placeholder
+
+        runner = self._runner(source, self.graph.predictions)
+        for batch in batches(feeds, batch_size):
+            size = len(next(iter(batch.values())))
+            labels = {name: placeholder(loss, value, size) for name, (loss, value) in self.graph.labels.items()}
+            yield runner.step({**batch, **labels})
+
+    def _judged(self) -> list[str]:
+        """The output that accuracy is read from: there is one if there is one loss and it is one of classes."""
+        if len(self.graph.labels) != 1:
+            return []
+        ((loss, _),) = self.graph.labels.values()
+        return [self.graph.predictions[0]] if isinstance(loss, CrossEntropy | BCEWithLogits) else []
+
+    def _runner(self, source: StepRunner, fetches: Sequence[str]) -> StepRunner:
+        return StepRunner(self._session, {name: (None, source.value(name)) for name in self._weights}, fetches)
+
+
+def _accuracy(loss: Loss, output: Array, label: Array) -> float:
+    """The share of right classes; labels to be ignored do not count. Sigmoid and Softmax do not change the order."""
+    if isinstance(loss, CrossEntropy):
+        counted = np.ones(label.shape, bool) if loss.ignore_index is None else label != loss.ignore_index
+        return float((output.argmax(axis=1) == label)[counted].mean()) if counted.any() else 0.0
+    return float(((output > 0) == (label > 0.5)).mean())
