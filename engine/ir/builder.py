@@ -11,6 +11,7 @@ from onnx_shape_inference import OpUsageError, ShapeInferenceContext, ShapeInfer
 
 from onnxgrad.engine.errors import ShapeError
 from onnxgrad.engine.ir.functions import add_function, functions_of
+from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import Names, values_in
 from onnxgrad.engine.ir.signatures import to_opset
 
@@ -57,7 +58,7 @@ class Builder:
             return
         self.opset = opset or graph.opset_imports.get("", 0) or graph.opset_imports["ai.onnx"]
         self.names, self.functions = Names(graph), functions_of(graph)
-        registry.collect()
+        collect_rules()
         self.context = ShapeInferenceContext({**graph.opset_imports, "": self.opset})
         self.context.reserve_symbol_names(_symbols(graph))
 

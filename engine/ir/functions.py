@@ -91,7 +91,7 @@ def inline_call(
     graph = node.graph
     assert graph is not None
     body = function.clone()
-    _substitute_attributes(body.graph, {**body.attributes, **node.attributes})
+    substitute_attributes(body.graph, {**body.attributes, **node.attributes})
     formals, outputs = list(body.inputs), list(body.outputs)
     for formal, actual in zip(formals, [*node.inputs, *[None] * len(formals)], strict=False):
         _replace_formal(formal, actual)
@@ -146,7 +146,8 @@ def _rename(node: ir.Node, prefix: str, names: Names) -> None:
                 _rename(child, prefix, names)
 
 
-def _substitute_attributes(graph: ir.Graph, actual: dict[str, ir.Attr]) -> None:
+def substitute_attributes(graph: ir.Graph, actual: dict[str, ir.Attr]) -> None:
+    """Put the attributes of a call in the place of references to them."""
     for node in graph.all_nodes():
         for name, attribute in list(node.attributes.items()):
             if not attribute.is_ref():
