@@ -56,7 +56,9 @@ def batches(
     order = np.arange(count) if rng is None else rng.permutation(count)
     for start in range(0, count if keep_last or count < size else count - size + 1, size):
         picked = order[start : start + size]
-        yield {name: array[start : start + size] if rng is None else array[picked] for name, array in feeds.items()}
+        yield {
+            name: array[start : start + size] if rng is None else array[picked] for name, array in feeds.items()
+        }
 
 
 def number_of_batches(count: int, size: int, keep_last: bool = True) -> int:
