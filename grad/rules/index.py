@@ -36,7 +36,7 @@ def gather_elements(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = x[.., indices, ..]:  dx = dy added at its indices"""
     x, indices = node.inputs
     assert x is not None
-    axis = node.attributes.get_int("axis", 0)
+    axis = node.attributes.get_int("axis", 0) % rank(x)
     return (op.ScatterElements(op.zeros_like(x), indices, dy, axis=axis, reduction="add"),)
 
 
@@ -68,7 +68,8 @@ def top_k(op: GradientBuilder, node: ir.Node, dy: ir.Value | None, _: ir.Value |
     assert x is not None and dy is not None
     if not places.name:  # left out, and needed now
         places.name = op.names.fresh("indices")
-    return (op.ScatterElements(op.zeros_like(x), places, dy, axis=node.attributes.get_int("axis", -1)),)
+    axis = node.attributes.get_int("axis", -1) % rank(x)
+    return (op.ScatterElements(op.zeros_like(x), places, dy, axis=axis),)
 
 
 @gradient("Unique", note="of equal elements, the first one takes the gradient")
@@ -120,12 +121,12 @@ def tensor_scatter(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = the cache with the updates written from write_indices on:  dcache = dy without those places, dupdate = dy there"""
     cache, update, starts = [*node.inputs, None][:3]
     assert cache is not None and update is not None
-    axis, mode = node.attributes.get_int("axis", -2), node.attributes.get_string("mode", "linear")
+    axis, mode = node.attributes.get_int("axis", -2) % rank(cache), node.attributes.get_string("mode", "linear")
     dcache = dupdate = None
     if op.wants(cache):
         dcache = op.TensorScatter(dy, op.zeros_like(update), starts, axis=axis, mode=mode)
     if op.wants(update):
-        places = _written(op, cache, update, starts, axis % rank(cache), mode)
+        places = _written(op, cache, update, starts, axis, mode)
         dupdate = shaped_like(op.GatherElements(dy, places, axis=axis), update)
     return dcache, dupdate, None
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.builder import Builder, rank
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 
 Scatter = Callable[[ir.Value, ir.Value, str], ir.Value]  # (data, updates, reduction) -> data with the updates
@@ -14,7 +14,9 @@ Gather = Callable[[ir.Value], ir.Value]  # what stands at the indices
 @gradient("ScatterElements", note="max and min: ties share equally")
 def scatter_elements(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = data, with updates written or reduced at indices along an axis"""
-    indices, axis = node.inputs[1], node.attributes.get_int("axis", 0)
+    data, indices = node.inputs[:2]
+    assert data is not None
+    axis = node.attributes.get_int("axis", 0) % rank(data)
 
     def scatter(data: ir.Value, updates: ir.Value, reduction: str) -> ir.Value:
         return op.ScatterElements(data, indices, updates, axis=axis, reduction=reduction)

@@ -143,10 +143,14 @@ def gradient_model_of(model: onnx.ModelProto, wrt: Sequence[str], of: Sequence[s
     results = gradients(targets, [by_name[name] for name in wrt], seeds)
     inner.graph.inputs.extend(seeds)
     inner.graph.outputs.clear()
+    for value in targets:
+        if of and not value.is_graph_input():
+            value.name = f"{value.name}.first"
     for name, value in zip(wrt, results, strict=True):
         result = value
         if result is None:
             result = ir.node("Sub", [by_name[name], by_name[name]]).outputs[0]
+            result.type, result.shape = by_name[name].type, by_name[name].shape
             inner.graph.append(result.producer())
         elif result.is_graph_input():
             result = ir.node("Identity", [result]).outputs[0]
