@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import describe, describe_value, is_float
 from onnxgrad.engine.ir.functions import Functions, inline_call, schema_function
+from onnxgrad.engine.ir.infer import infer_node
 from onnxgrad.grad import rules  # noqa: F401  (fills the table)
 from onnxgrad.grad.broadcasting import sum_to
 from onnxgrad.grad.registry import GradientBuilder, Grads, Rule, find_rule, missing
@@ -117,7 +118,10 @@ def _expand(
         raise missing(node)
     nodes, results = inline_call(node, function, op.names)
     for inner in nodes:
-        op.infer(inner)
+        if any(attribute.type == ir.AttributeType.GRAPH for attribute in inner.attributes.values()):
+            infer_node(op.context, functions, inner)
+        else:
+            op.infer(inner)
     _reach(nodes, wanted)
     for old, new in results.items():
         if old in parts:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import onnx_ir as ir
 from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
 
-from onnxgrad.engine.ir.functions import link_functions, substitute_attributes
+from onnxgrad.engine.ir.functions import Functions, link_functions, substitute_attributes
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import graphs_in, values_in
 from onnxgrad.engine.ir.serialize import DIM_NAMES
@@ -51,7 +51,7 @@ def infer_shapes(model: ir.Model) -> None:
     for value in model.graph.inputs:
         names.update((dim, "") for dim in _name_unknown(context, value))
     declared = [(value, value.type, value.shape) for value in model.graph.outputs if value.producer() is not None]
-    _Inference(model).infer_graph(context, model.graph)
+    _Inference(model.functions).infer_graph(context, model.graph)
     renamed: dict[str, str] = {}
     for value, type_, shape in declared:
         renamed.update(_declared_names(context, value.shape, shape))
@@ -62,11 +62,16 @@ def infer_shapes(model: ir.Model) -> None:
             value.shape = _rename(value.shape, renamed)
 
 
+def infer_node(context: ShapeInferenceContext, functions: Functions, node: ir.Node) -> None:
+    """Set type and shape of the outputs of one node and of the values in its bodies, in place; `functions`: those it may call."""
+    _Inference(functions).infer_node(context, node)
+
+
 class _Inference:
     """One run over a model."""
 
-    def __init__(self, model: ir.Model) -> None:
-        self._functions = model.functions
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
         self._active: set[tuple[str, str, str]] = set()
 
     def infer_graph(self, context: ShapeInferenceContext, graph: ir.Graph) -> None:
@@ -78,9 +83,9 @@ class _Inference:
         for value in graph.inputs:
             _name_unknown(context, value)
         for node in graph:
-            self._infer_node(context, node)
+            self.infer_node(context, node)
 
-    def _infer_node(self, context: ShapeInferenceContext, node: ir.Node) -> None:
+    def infer_node(self, context: ShapeInferenceContext, node: ir.Node) -> None:
         before = [(output.type, output.shape) for output in node.outputs]
         _forget(node)
         try:
