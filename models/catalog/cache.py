@@ -11,6 +11,8 @@ from onnxgrad.models.catalog.entry import Entry
 from onnxgrad.models.catalog.extract import extract
 from onnxgrad.models.catalog.lookup import find_entry
 
+_ATTEMPTS = 3  # to take the final place, should others want it at the same time
+
 
 def pull(name: str) -> Path:
     """Return the entry's file, or its folder where it has several; download it first where it is not cached.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from onnxgrad.models.finetune.data import Array, batches
 
 
 class Evaluator:
-    """A session of the model in inference mode whose weights are inputs, bound to the buffers of a training run."""
+    """A session of the model in inference mode whose weights are inputs, bound to the buffers of a training run.
+
+    loss: None leaves labels and loss out of the graph.
+    """
 
     def __init__(
         self,
         model: ModelSource,
-        loss: Losses,
+        loss: Losses | None,
         weights: Sequence[str],
         providers: Provider | Sequence[Provider] | None,
         threads: int | None,
@@ -47,23 +50,13 @@ class Evaluator:
         return {name: total / count for name, total in totals.items()}
 
     def predict(self, source: StepRunner, feeds: Mapping[str, Array], batch_size: int) -> dict[str, Array]:
-        """All outputs of the model, batch by batch, put together."""
+        """All outputs of the model, batch by batch, put together. For an evaluator without a loss."""
         parts: dict[str, list[Array]] = {name: [] for name in self.graph.predictions}
-        for results in self._predictions(source, feeds, batch_size):
-            for name, array in results.items():
-                parts[name].append(array)
-        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
-
-    def _predictions(
-        self, source: StepRunner, feeds: Mapping[str, Array], batch_size: int
-    ) -> Iterator[dict[str, Array]]:
-        from onnxgrad.models.finetune.labels import placeholder
-
         runner = self._runner(source, self.graph.predictions)
         for batch in batches(feeds, batch_size):
-            size = len(next(iter(batch.values())))
-            labels = {name: placeholder(loss, value, size) for name, (loss, value) in self.graph.labels.items()}
-            yield runner.step({**batch, **labels})
+            for name, array in runner.step(batch).items():
+                parts[name].append(array)
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
     def _judged(self) -> list[str]:
         """The output that accuracy is read from: there is one if there is one loss and it is one of classes."""

@@ -65,7 +65,7 @@ class Trainer:
             graph.model.graph.initializers.pop(name)
         session = create_session(graph.model, providers, threads)
         self._runner = StepRunner(session, state, [graph.loss])
-        self._evaluator: Evaluator | None = None
+        self._evaluators: dict[bool, Evaluator] = {}
         self.steps = 0
         self.history = History()
 
@@ -139,12 +139,12 @@ class Trainer:
     def evaluate(self, data: Data, batch_size: int = 256) -> dict[str, float]:
         """The mean loss over `data` in inference mode, and "accuracy" where there is one classification loss."""
         feeds = self._prepared(as_feeds(data, self.graph.inputs, list(self.graph.labels)))
-        return self._judge().evaluate(self._runner, feeds, batch_size)
+        return self._judge(with_loss=True).evaluate(self._runner, feeds, batch_size)
 
     def predict(self, inputs: Arrays, batch_size: int = 256) -> dict[str, Array]:
         """The outputs of the model, as trained so far, for `inputs`: output name -> array."""
         feeds = by_name(inputs, self.graph.inputs, "input")
-        return self._judge().predict(self._runner, feeds, batch_size)
+        return self._judge(with_loss=False).predict(self._runner, feeds, batch_size)
 
     def weights(self) -> dict[str, Array]:
         """The present values of the trained parameters and of the running statistics, as arrays."""
@@ -181,10 +181,11 @@ class Trainer:
     def _weights(self) -> list[str]:
         return [*self.graph.parameters, *self.graph.statistics]
 
-    def _judge(self) -> Evaluator:
-        if self._evaluator is None:
-            self._evaluator = Evaluator(self.model, self._loss, self._weights(), self._providers, self._threads)
-        return self._evaluator
+    def _judge(self, with_loss: bool) -> Evaluator:
+        if with_loss not in self._evaluators:
+            loss = self._loss if with_loss else None
+            self._evaluators[with_loss] = Evaluator(self.model, loss, self._weights(), self._providers, self._threads)
+        return self._evaluators[with_loss]
 
     def _prepared(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Labels checked and of the right dtype."""
