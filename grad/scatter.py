@@ -12,8 +12,8 @@ Move = Callable[..., ir.Value]
 def move_back(op: Builder, name: str, move: Move, dy: ir.Value, x: ir.Value, *others: ir.Value | None) -> ir.Value:
     """The gradient of x for y = move(x, *others), where `move` only copies, drops and repeats elements, of any dtype.
 
-    `move(op, indices, *others)` is applied to the positions of the elements of x; each element of dy is then added at its
-    position. A call of the function `name`.
+    `move(op, indices, *others)` is applied to the positions of the elements of x; each element of dy is then added at
+    its position. A call of the function `name`.
     """
 
     def body(op: Builder, dy: ir.Value, shape: ir.Value, *others: ir.Value | None) -> ir.Value:
@@ -27,7 +27,7 @@ def move_back(op: Builder, name: str, move: Move, dy: ir.Value, x: ir.Value, *ot
 
 
 def put_back(op: Builder, name: str, dy: ir.Value, x: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
-    """The gradient of x for y = Gather(x, indices, axis): slices of dy added at their (maybe negative, repeated) indices."""
+    """The gradient of x for y = Gather(x, indices, axis): slices of dy added at their indices."""
     size, picked = rank(x), rank(indices)
     axis %= size
 

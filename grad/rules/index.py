@@ -20,7 +20,7 @@ def gather(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 
 @gradient("Compress")
 def compress(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
-    """y = the slices of x (of flat x without an axis) where the condition holds:  dx = dy at their places, zeros elsewhere"""
+    """y = the slices of x (of flat x without an axis) where the condition holds:  dx = dy at their places"""
     x, condition = node.inputs
     assert x is not None and condition is not None
     kept = op.Squeeze(op.NonZero(condition), [0])
@@ -56,7 +56,8 @@ def _with_batch(op: Builder, indices: ir.Value, batch: int) -> ir.Value:
     shape, size = op.shape_of(indices), rank(indices)
     column = op.Concat(op.Slice(shape, [0], [-1]), [1], axis=0)
     places = [
-        op.Expand(op.Reshape(op.Range(0, op.Gather(shape, k), 1), [-1, *[1] * (size - 1 - k)]), column) for k in range(batch)
+        op.Expand(op.Reshape(op.Range(0, op.Gather(shape, k), 1), [-1, *[1] * (size - 1 - k)]), column)
+        for k in range(batch)
     ]
     return op.Concat(*places, indices, axis=-1)
 
@@ -118,7 +119,7 @@ def range_(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 
 @gradient("TensorScatter", since=24)
 def tensor_scatter(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
-    """y = the cache with the updates written from write_indices on:  dcache = dy without those places, dupdate = dy there"""
+    """y = the cache with the update written from write_indices on:  dcache = dy without those places, dupdate = dy there"""
     cache, update, starts = [*node.inputs, None][:3]
     assert cache is not None and update is not None
     axis, mode = node.attributes.get_int("axis", -2) % rank(cache), node.attributes.get_string("mode", "linear")
@@ -131,9 +132,7 @@ def tensor_scatter(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     return dcache, dupdate, None
 
 
-def _written(
-    op: Builder, cache: ir.Value, update: ir.Value, starts: ir.Value | None, axis: int, mode: str
-) -> ir.Value:
+def _written(op: Builder, cache: ir.Value, update: ir.Value, starts: ir.Value | None, axis: int, mode: str) -> ir.Value:
     """Where along `axis` of the cache each element of `update` is written."""
     shape, ones = op.shape_of(update), [1] * (rank(update) - axis - 1)
     places = op.Reshape(op.Range(0, op.Gather(shape, axis), 1), [-1, *ones])

@@ -101,15 +101,19 @@ def _or_zeros(op: GradientBuilder, dy: ir.Value | None, y: ir.Value) -> ir.Value
 
 @gradient("Slice")
 def slice_(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
-    """y = x[starts:ends:steps] along axes:  dx = dy padded with zeros (steps of 1), or added at the positions it came from"""
+    """y = x[starts:ends:steps] along axes:  dx = dy at its places, zeros elsewhere"""
     x, starts, ends, axes, steps = [*node.inputs, None, None][:5]
     assert x is not None and starts is not None and ends is not None
     if not _all_ones(steps):
-        return (move_back(op, "SliceGrad", lambda op, places, *given: op.Slice(places, *given), dy, x, starts, ends, axes, steps),)
+        return (move_back(op, "SliceGrad", _slice, dy, x, starts, ends, axes, steps),)
     padded = _static_pad(op, dy, x, starts, ends, axes)
     if padded is None:
         (padded,) = op.call("SliceGrad", _pad_slice, dy, op.shape_of(x), starts, axes)
     return (shaped_like(padded, x),)
+
+
+def _slice(op: Builder, x: ir.Value, *given: ir.Value | None) -> ir.Value:
+    return op.Slice(x, *given)
 
 
 def _all_ones(steps: ir.Value | None) -> bool:
@@ -152,7 +156,7 @@ def _pad_slice(op: Builder, dy: ir.Value, shape: ir.Value, starts: ir.Value, axe
 
 @gradient("Pad")
 def pad(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
-    """y = x with a border:  dx = dy without it; reflected, repeated and wrapped elements add to the element they copy"""
+    """y = x with a border:  dx = dy without it; reflected, repeated and wrapped elements add to those they copy"""
     x, pads, value, axes = [*node.inputs, None, None][:4]
     assert x is not None and pads is not None
     mode = node.attributes.get_string("mode", "constant")
@@ -174,12 +178,12 @@ def _cropped(op: GradientBuilder, dy: ir.Value, x: ir.Value, pads: ir.Value, axe
     known = ir.convenience.get_const_tensor(pads)
     axes = op.constant(list(range(rank(x)))) if axes is None else axes
     if known is not None:
-        before, after = np.split(known.numpy().astype(np.int64), 2)
-        ends = np.where(after > 0, -after, np.iinfo(np.int64).max)
-        if (before > 0).any() or (after > 0).any():
-            dy = op.Slice(dy, np.maximum(before, 0), ends, axes)
-        if (before < 0).any() or (after < 0).any():
-            dy = op.Pad(dy, np.maximum(-known.numpy(), 0).astype(np.int64), None, axes)
+        border = known.numpy().astype(np.int64)
+        first, last = np.split(border, 2)
+        if (border > 0).any():
+            dy = op.Slice(dy, np.maximum(first, 0), np.where(last > 0, -last, np.iinfo(np.int64).max), axes)
+        if (border < 0).any():
+            dy = op.Pad(dy, np.maximum(-border, 0), None, axes)
         return shaped_like(dy, x)
     before, after = op.node("Split", pads, outputs=2, num_outputs=2)
     ends = op.Sub(op.Gather(op.Shape(dy), axes), op.Max(after, 0))

@@ -13,9 +13,7 @@ ZEROS = np.array([[1.0, 0.0, 2.0], [0.0, -1.5, 0.5]])
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 CASES = [
-    *(
-        Case("ScatterElements", ((3, 3), ints([1, 0, 2], [0, -1, 1]), (2, 3)), {"reduction": how}) for how in REDUCTIONS
-    ),
+    *(Case("ScatterElements", ((3, 3), ints([1, 0, 2], [0, -1, 1]), (2, 3)), {"reduction": how}) for how in REDUCTIONS),
     *(
         Case("ScatterElements", ((2, 4), ints([1, 1, 3], [0, 2, 2]), (2, 3)), {"axis": 1, "reduction": how})
         for how in REDUCTIONS[1:]
@@ -29,7 +27,12 @@ CASES = [
     ),
     *(Case("ScatterND", ((3, 3), ints([0, 1], [-1, 2]), (2,)), {"reduction": how}) for how in REDUCTIONS),
     *(
-        Case("ScatterND", ((3, 2), ints([[2]], [[0]], [[2]]), (3, 1, 2)), {"reduction": how}, name=f"ScatterND-rows-{how}")
+        Case(
+            "ScatterND",
+            ((3, 2), ints([[2]], [[0]], [[2]]), (3, 1, 2)),
+            {"reduction": how},
+            name=f"ScatterND-rows-{how}",
+        )
         for how in REDUCTIONS[1:]
     ),
 ]
