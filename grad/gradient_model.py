@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError, OptionError
 from onnxgrad.engine.ir.builder import Builder, describe_value, is_float
-from onnxgrad.engine.ir.clone import clone_model
+from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.functions import adopt_functions, link_functions
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.names import values_in
@@ -55,7 +55,7 @@ def gradient_model(
 
 def differentiable_copy(source: ModelSource) -> ir.Model:
     """A copy that rules understand: opset 18 or later, types and shapes of all values known, functions at hand."""
-    model = clone_model(load(source))
+    model = clone(load(source))
     raise_opset(model, OPSET)
     link_functions(model)
     infer_shapes(model)

@@ -104,7 +104,7 @@ class AdamW(Optimizer):
         """
         time = op.Cast(step, to=ir.DataType.DOUBLE)
         rate = op.Cast(learning_rate, to=ir.DataType.DOUBLE)
-        first, second = (op.Sub(1.0, op.Pow(op.constant(np.float64(beta)), time)) for beta in self.betas)
+        first, second = (op.Sub(1.0, op.Pow(op.constant(np.asarray(beta, np.float64)), time)) for beta in self.betas)
         per_rate = op.Div(first, op.Max(rate, 1e-30))
         wide = {
             "decay": op.Sub(1.0, op.Mul(rate, self.weight_decay)),

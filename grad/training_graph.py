@@ -100,7 +100,7 @@ def build_training_graph(
 
 @dataclass
 class EvaluationGraph:
-    """A model for judging: the weights are inputs; outputs are predictions, and the mean loss of a batch if it has labels."""
+    """A model for judging: the weights are inputs; the outputs are predictions and, with labels, the loss of a batch."""
 
     model: ir.Model
     predictions: list[str]
@@ -108,8 +108,8 @@ class EvaluationGraph:
     loss: str
 
 
-def build_evaluation_graph(source: ModelSource, loss: Losses, weights: Sequence[str]) -> EvaluationGraph:
-    """The model in inference mode with `weights` as inputs, its outputs, and the loss."""
+def build_evaluation_graph(source: ModelSource, loss: Losses | None, weights: Sequence[str]) -> EvaluationGraph:
+    """The model in inference mode with `weights` as inputs, its outputs, and the loss if there is one."""
     model = differentiable_copy(source)
     graph = model.graph
     lift_weights(graph)
@@ -117,15 +117,16 @@ def build_evaluation_graph(source: ModelSource, loss: Losses, weights: Sequence[
         graph.inputs.remove(value)
     parts = TrainingGraph(model, list(weights), [value.name or "" for value in graph.inputs])
     predictions = [value.name or "" for value in graph.outputs]
-    total = _add_losses(graph, loss, parts)
-    total.name = claim_name(Builder(graph), "loss")
-    graph.outputs.append(total)
+    if loss is not None:
+        total = _add_losses(graph, loss, parts)
+        parts.loss = total.name = claim_name(Builder(graph), "loss")
+        graph.outputs.append(total)
     for name in weights:
         value = graph.initializers.pop(name)
         value.const_value = None
         graph.inputs.append(value)
     adopt_functions(model)
-    return EvaluationGraph(model, predictions, parts.labels, total.name)
+    return EvaluationGraph(model, predictions, parts.labels, parts.loss)
 
 
 def _names(result: TrainingGraph) -> dict[str, object]:

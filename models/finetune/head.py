@@ -12,7 +12,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnxgrad.engine.errors import ModelError, OptionError
 from onnxgrad.engine.ir.builder import Builder, describe, describe_value
-from onnxgrad.engine.ir.clone import clone_model
+from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.names import Names
 from onnxgrad.importers import ModelSource, load
@@ -51,7 +51,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
     Raises: ModelError if no such product is found (then `add_head` may be what is wanted).
     """
     _check_classes(classes)
-    copy = clone_model(load(model))
+    copy = clone(load(model))
     infer_shapes(copy)
     graph = copy.graph
     target = _output(graph, output)
@@ -84,7 +84,7 @@ def add_head(model: ModelSource, classes: int, *, output: str | None = None, see
     Other arguments and errors are as in `replace_head`.
     """
     _check_classes(classes)
-    copy = clone_model(load(model))
+    copy = clone(load(model))
     infer_shapes(copy)
     graph = copy.graph
     features = _output(graph, output)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import TrainingError
-from onnxgrad.engine.ir.clone import clone_model
+from onnxgrad.engine.ir.clone import clone
 
 
 def with_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> ir.Model:
@@ -14,7 +14,7 @@ def with_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> ir.Model
 
     Raises: TrainingError if a name, shape or dtype does not fit.
     """
-    model = clone_model(model)
+    model = clone(model)
     constants = {
         node.outputs[0].name: node for node in model.graph if node.op_type == "Constant" and "value" in node.attributes
     }
