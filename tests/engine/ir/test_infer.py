@@ -2,8 +2,6 @@
 
 import collections
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 from onnx import parser
@@ -190,7 +188,7 @@ def test_every_operator_of_the_standard_gets_its_type():
     """The models of the standard's own tests: the declared outputs, forgotten and inferred again."""
     from onnx.backend.test.case.node import collect_testcases
 
-    wrong = collections.Counter()
+    wrong: collections.Counter[tuple[str, str, str, str]] = collections.Counter()
     for case in collect_testcases(None):
         if case.model is None:
             continue
