@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import InputError, OptionError
 from onnxgrad.engine.runtime.call_signature import (
     CallSignature,
+    Feed,
     TensorType,
     ValueType,
     describe_all,
@@ -60,7 +61,7 @@ class StepRunner:
         self._cells = {name: self._cell(name, ports[name], *entry) for name, entry in state.items()}
         free = tuple(port for port in session.signature.inputs if port.name not in state)
         self._reader = FeedReader(CallSignature(free, session.signature.outputs))
-        self._odd = {port.name for port in free if not is_plain(port.type)}
+        self._plain = {port.name for port in free if port.required and is_plain(port.type)}
         self._on_cpu = session.device.kind == "cpu"
         self._turn = 0
         self._bindings = [self._bind(0), self._bind(1)]
@@ -76,7 +77,7 @@ class StepRunner:
         binding = self._binding_for(given)
         try:
             for name, value in given.items():
-                if isinstance(value, np.ndarray) and name not in self._odd:
+                if isinstance(value, np.ndarray) and name in self._plain:
                     binding.bind_cpu_input(name, value if value.flags.c_contiguous else value.copy(order="C"))
                 elif isinstance(value, np.ndarray):
                     binding.bind_ortvalue_input(name, to_ort(value))
