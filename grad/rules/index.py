@@ -119,7 +119,7 @@ def range_(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 
 @gradient("TensorScatter", since=24)
 def tensor_scatter(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
-    """y = the cache with the update written from write_indices on:  dcache = dy without those places, dupdate = dy there"""
+    """y = the cache with the update written from write_indices on:  dcache = dy elsewhere, dupdate = dy there"""
     cache, update, starts = [*node.inputs, None][:3]
     assert cache is not None and update is not None
     axis, mode = node.attributes.get_int("axis", -2) % rank(cache), node.attributes.get_string("mode", "linear")

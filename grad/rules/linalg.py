@@ -1,9 +1,12 @@
-"""Products of matrices."""
+"""Products of matrices, and determinants."""
 
 import onnx_ir as ir
 
-from onnxgrad.engine.ir.builder import rank
-from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
+from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.grad.broadcasting import sum_to
+from onnxgrad.grad.registry import GradientBuilder, Grads, gradient, no_gradient
+
+no_gradient("MatMulInteger", "QLinearMatMul", reason="the operands are integers")
 
 
 @gradient("MatMul", broadcasts=True)
@@ -27,7 +30,53 @@ def matmul(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     return da, db
 
 
-def transposed(op: GradientBuilder, matrix: ir.Value) -> ir.Value:
+def transposed(op: Builder, matrix: ir.Value) -> ir.Value:
     """The last two axes swapped."""
     last = rank(matrix) - 1
     return op.Transpose(matrix, perm=[*range(last - 1), last, last - 1])
+
+
+@gradient("Gemm")
+def gemm(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
+    """y = alpha a b + beta c, a and b maybe transposed:  da = alpha dy b^T, db = alpha a^T dy, dc = beta dy"""
+    a, b, c = [*node.inputs, None][:3]
+    attributes = node.attributes
+    alpha, beta = attributes.get_float("alpha", 1.0), attributes.get_float("beta", 1.0)
+    across_a, across_b = attributes.get_int("transA", 0), attributes.get_int("transB", 0)
+    da = db = dc = None
+    if op.wants(a) and across_a:
+        da = op.Gemm(b, dy, alpha=alpha, transA=across_b, transB=1)
+    elif op.wants(a):
+        da = op.Gemm(dy, b, alpha=alpha, transB=1 - across_b)
+    if op.wants(b) and across_b:
+        db = op.Gemm(dy, a, alpha=alpha, transA=1, transB=across_a)
+    elif op.wants(b):
+        db = op.Gemm(a, dy, alpha=alpha, transA=1 - across_a)
+    if c is not None and op.wants(c):
+        dc = sum_to(op, dy, c)
+        dc = dc if beta == 1 else op.Mul(dc, op.constant_like(dc, beta))
+    return da, db, dc
+
+
+@gradient("Det", note="exact for singular matrices too")
+def det(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
+    """y = det(x):  dx = dy cofactor(x)"""
+    (x,) = node.inputs
+    assert x is not None
+    (cofactors,) = op.call("Cofactors", _cofactors, x)
+    cofactors.shape = x.shape
+    return (op.Mul(op.Unsqueeze(dy, [-2, -1]), cofactors),)
+
+
+def _cofactors(op: Builder, x: ir.Value) -> ir.Value:
+    """c_ij = (-1)^(i+j) det(x without row i and column j), for matrices x[..., n, n]."""
+    last = rank(x) - 1
+    places = op.Range(0, op.Squeeze(op.Shape(x, start=last), [0]), 1)
+    column = op.Unsqueeze(places, [1])
+    first = op.Slice(places, [0], [-1])
+    others = op.Add(first, op.Cast(op.GreaterOrEqual(first, column), to=ir.DataType.INT64))  # [n, n - 1]
+    minors = op.Gather(op.Gather(x, others, axis=last - 1), others, axis=last + 1)  # [..., i, rows, j, columns]
+    minors = op.Transpose(minors, perm=[*range(last - 1), last - 1, last + 1, last, last + 2])
+    odd = op.Cast(op.Mod(op.Add(places, column), 2), to=x.dtype)
+    sign = op.Sub(op.constant_like(x, 1), op.Mul(op.constant_like(x, 2), odd))
+    return op.Mul(op.Det(minors), sign)
