@@ -66,7 +66,7 @@ class SGD(Optimizer):
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
         """See the class."""
         if self.weight_decay:
-            grad = op.Add(grad, op.Mul(parameter, self.weight_decay))
+            grad = op.Add(grad, op.Mul(parameter, float(self.weight_decay)))
         after, move = {}, grad
         if self.momentum:
             velocity = op.Add(op.Mul(slots["velocity"], self.momentum), grad)
@@ -107,9 +107,9 @@ class AdamW(Optimizer):
         first, second = (op.Sub(1.0, op.Pow(op.constant(np.asarray(beta, np.float64)), time)) for beta in self.betas)
         per_rate = op.Div(first, op.Max(rate, 1e-30))
         wide = {
-            "decay": op.Sub(1.0, op.Mul(rate, self.weight_decay)),
+            "decay": op.Sub(1.0, op.Mul(rate, float(self.weight_decay))),
             "scale": op.Div(per_rate, op.Sqrt(second)),
-            "floor": op.Mul(per_rate, self.eps),
+            "floor": op.Mul(per_rate, float(self.eps)),
         }
         return {name: op.Cast(value, to=ir.DataType.FLOAT) for name, value in wide.items()}
 
