@@ -19,4 +19,4 @@ def inverse_count(op: Builder, whole: ir.Value, part: ir.Value, axes: Sequence[i
     wide = ir.DataType.DOUBLE if whole.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
     few, many = (op.Cast(op.Size(value), to=int(wide)) for value in (part, whole))
     ratio = op.Div(few, many)
-    return ratio if whole.dtype == wide else op.CastLike(ratio, whole)
+    return ratio if whole.dtype in (None, wide) else op.Cast(ratio, to=int(whole.dtype))

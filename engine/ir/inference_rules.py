@@ -10,6 +10,9 @@ from functools import cache
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
+from onnxgrad.engine.ir.broadcast_dims import mend_broadcasting
+from onnxgrad.engine.ir.slice_dims import mended_slice
+
 Rule = Callable[[ShapeInferenceContext, ir.Node], None]
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -19,6 +22,7 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 def collect_rules() -> None:
     """Fill `onnx_shape_inference.registry`: its own rules, and those of this file in front of them."""
     registry.collect()
+    mend_broadcasting()
     for op_type, operand, rule in (
         ("Split", 1, _split),
         ("Squeeze", 1, _squeeze),
@@ -32,6 +36,7 @@ def collect_rules() -> None:
         for version in registry.version_boundaries("", op_type):
             known = registry.get("", op_type, version=version)
             registry.register("", op_type, since_version=version)(_when_unknown(operand, rule, known))
+    registry.register("", "Slice", since_version=10)(mended_slice(registry.get("", "Slice", version=10)))
     registry.register("", "Unique", since_version=11)(_unique)
     registry.register("", "Scan", since_version=8)(_scan_8)
     registry.register("", "GroupNormalization", since_version=18)(_like_first)

@@ -127,7 +127,7 @@ def _fixed_number(op: GradientBuilder, value: ir.Value) -> float | None:
     """The number that a constant scalar holds, None if the value is another or gets a gradient itself."""
     given = op.wants(value) or value.is_graph_input()
     tensor = None if given else ir.convenience.get_const_tensor(value)
-    return float(tensor.numpy().item()) if tensor is not None and tensor.shape.is_static() and tensor.size == 1 else None
+    return float(tensor.numpy().item()) if tensor is not None and tensor.size == 1 else None
 
 
 def _cast(op: GradientBuilder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

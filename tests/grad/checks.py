@@ -16,6 +16,8 @@ from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.serialize import serialize
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.grad.reverse import gradients
+from tests.grad import reference_ops  # noqa: F401  (mends operators of the reference evaluator)
+from tests.grad.contrib_operators import OPERATORS
 
 Arrays = dict[str, np.ndarray]
 
@@ -143,8 +145,8 @@ def gradient_model_of(model: onnx.ModelProto, wrt: Sequence[str], of: Sequence[s
     results = gradients(targets, [by_name[name] for name in wrt], seeds)
     inner.graph.inputs.extend(seeds)
     inner.graph.outputs.clear()
-    for value in targets:
-        if of and not value.is_graph_input():
+    for value in (output for node in inner.graph for output in node.outputs):
+        if of and value.name in of:
             value.name = f"{value.name}.first"
     for name, value in zip(wrt, results, strict=True):
         result = value
@@ -189,7 +191,7 @@ def seeds_of(model: onnx.ModelProto, outputs: Arrays) -> Arrays:
 def evaluate(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
     """Run with onnx's reference evaluator."""
     with np.errstate(all="ignore"):
-        evaluator = ReferenceEvaluator(model)
+        evaluator = ReferenceEvaluator(model, new_ops=OPERATORS)
         return dict(zip(evaluator.output_names, map(np.asarray, evaluator.run(None, feeds)), strict=True))
 
 
