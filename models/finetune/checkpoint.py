@@ -20,7 +20,7 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, np.ndarray
     from safetensors.numpy import save
 
     metadata = {"format": FORMAT, "version": str(VERSION), "facts": json.dumps(facts)}
-    data = save({name: np.ascontiguousarray(array) for name, array in state.items()}, metadata)
+    data = save({name: np.asarray(array, order="C") for name, array in state.items()}, metadata)
     target = Path(path)
     if not target.parent.is_dir():
         raise TrainingError(f"the folder of the checkpoint does not exist: {target.parent}", fix="make it first")

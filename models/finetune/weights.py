@@ -26,7 +26,7 @@ def with_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> ir.Model
                 f"the weight {name!r} of shape {list(array.shape)} does not fit the model",
                 where=f"the model has {list(old.shape)}" if old is not None else "the model has no such initializer",
             )
-        tensor = ir.tensor(np.ascontiguousarray(array), dtype=old.dtype, name=name)
+        tensor = ir.tensor(np.asarray(array, order="C"), dtype=old.dtype, name=name)
         if value is not None:
             value.const_value = tensor
         elif node is not None:

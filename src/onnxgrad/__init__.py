@@ -11,17 +11,43 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # what type checkers and editors see: the same names as in the two tables
     from onnxgrad import models as models
     from onnxgrad.engine import errors as errors
+    from onnxgrad.engine.compile import compile as compile
+    from onnxgrad.exporters.onnx import save as save
+    from onnxgrad.exporters.onnx import to_proto as to_proto
+    from onnxgrad.grad import losses as losses
+    from onnxgrad.grad import optimizers as optimizers
+    from onnxgrad.grad.forward import jvp_model as jvp_model
+    from onnxgrad.grad.gradient_model import gradient_model as gradient_model
+    from onnxgrad.grad.registry import register_gradient as register_gradient
+    from onnxgrad.grad.reverse import gradients as gradients
+    from onnxgrad.grad.reverse import stop_gradient as stop_gradient
+    from onnxgrad.grad.training_graph import training_model as training_model
     from onnxgrad.importers.onnx import load as load
+    from onnxgrad.models.finetune import schedule as schedules  # noqa: F401
+    from onnxgrad.models.finetune.trainer import Trainer as Trainer
 
 __version__ = "0.1.0"
 
 # Public modules, and public functions and classes with the module that defines them.
 _MODULES: dict[str, str] = {
     "errors": "onnxgrad.engine.errors",
+    "losses": "onnxgrad.grad.losses",
     "models": "onnxgrad.models",
+    "optimizers": "onnxgrad.grad.optimizers",
+    "schedules": "onnxgrad.models.finetune.schedule",
 }
 _EXPORTS: dict[str, str] = {
+    "Trainer": "onnxgrad.models.finetune.trainer",
+    "compile": "onnxgrad.engine.compile",
+    "gradient_model": "onnxgrad.grad.gradient_model",
+    "gradients": "onnxgrad.grad.reverse",
+    "jvp_model": "onnxgrad.grad.forward",
     "load": "onnxgrad.importers.onnx",
+    "register_gradient": "onnxgrad.grad.registry",
+    "save": "onnxgrad.exporters.onnx",
+    "stop_gradient": "onnxgrad.grad.reverse",
+    "to_proto": "onnxgrad.exporters.onnx",
+    "training_model": "onnxgrad.grad.training_graph",
 }
 
 __all__ = ["__version__", *sorted(_MODULES | _EXPORTS)]  # noqa: PLE0604 - the keys are strings
