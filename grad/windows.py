@@ -102,7 +102,7 @@ def same_pads_at_run_time(op: Builder, x: ir.Value, kernel: ir.Value, window: Wi
 def pad_spatial(
     op: Builder, x: ir.Value, begins: ir.Value | Sequence[int], ends: ir.Value | Sequence[int], value: float = 0.0
 ) -> ir.Value:
-    """`x` padded with `value` along its spatial axes; begins, ends: int64[n] or lists. Negative pads cut."""
+    """`x` padded with `value` along its spatial axes; begins, ends: int64[n] or lists."""
     filler = None if value == 0.0 else op.constant_like(x, value)
     if isinstance(begins, ir.Value) or isinstance(ends, ir.Value):
         return op.Pad(x, op.Concat([0, 0], _vector(op, begins), [0, 0], _vector(op, ends), axis=0), filler)
@@ -121,18 +121,21 @@ def fit_spatial(op: Builder, value: ir.Value, like: ir.Value) -> ir.Value:
     if want is not None and want == got:
         return value
     axes = list(range(2, rank(value)))
+    zeros = [0] * len(axes)
     if want is not None and got is not None:
-        return pad_spatial(op, value, [0] * len(axes), [a - b for a, b in zip(want, got, strict=True)])
-    cut = op.Slice(value, [0] * len(axes), spatial_of(op, like), axes)
-    return pad_spatial(op, cut, [0] * len(axes), op.Sub(spatial_of(op, like), op.Shape(cut, start=2)))
+        if any(a < b for a, b in zip(want, got, strict=True)):
+            value = op.Slice(value, zeros, want, axes)
+        return pad_spatial(op, value, zeros, [max(a - b, 0) for a, b in zip(want, got, strict=True)])
+    cut = op.Slice(value, zeros, spatial_of(op, like), axes)
+    return pad_spatial(op, cut, zeros, op.Sub(spatial_of(op, like), op.Shape(cut, start=2)))
 
 
 def tap_slice(
     op: Builder, padded: ir.Value, tap: Sequence[int], window: Window, counts: Sequence[int] | ir.Value, first: int = 2
 ) -> ir.Value:
-    """What the kernel position `tap` sees in `padded`: for each window one element; `counts`: windows per axis (int64[n]).
+    """What the kernel position `tap` sees in `padded`: one element for each window.
 
-    first: the first spatial axis of `padded`.
+    counts: windows per axis (int64[n]). first: the first spatial axis of `padded`.
     """
     axes = list(range(first, first + len(tap)))
     starts = [i * dilation for i, dilation in zip(tap, window.dilations, strict=True)]
