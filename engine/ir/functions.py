@@ -185,6 +185,10 @@ def schema_function(node: ir.Node, opset: int) -> ir.Function | None:
         default = attribute.default_value
         if default.name and default.name not in node.attributes:
             node.attributes[default.name] = ir.serde.deserialize_attribute(default)
+    made = {*function.input, *(name for inner in function.node for name in inner.output)}
+    present = [name if name in made else function.output[0] for name in function.output[: len(node.outputs)]]
+    del function.output[:]
+    function.output.extend(present)  # a body leaves out what an output that the node does not ask for would need
     return ir.serde.deserialize_function(function)
 
 
