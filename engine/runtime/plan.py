@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
-import onnx_ir as ir
 
-from onnxgrad.engine.errors import ExecutionError
-from onnxgrad.engine.runtime.call_signature import Feed, TensorType, describe, describe_all, is_plain
+from onnxgrad.engine.runtime.boxes import box, unbox
+from onnxgrad.engine.runtime.call_signature import Feed, TensorType, describe_all, is_plain
 from onnxgrad.engine.runtime.failures import running_error
 from onnxgrad.engine.runtime.session import Session
-from onnxgrad.engine.runtime.values import to_numpy, to_ort
-
-if TYPE_CHECKING:
-    from onnxruntime import OrtValue
+from onnxgrad.engine.runtime.values import to_ort
 
 
 class Region(Protocol):
@@ -74,6 +70,7 @@ class SessionRegion:
             for port in signature.inputs
             if isinstance(port.type, TensorType) and not is_plain(port.type)
         }
+        self._types = {port.name: port.type for port in signature.inputs}
         self._odd_outputs = any(not is_plain(port.type) for port in signature.outputs)
 
     def run(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
@@ -94,18 +91,5 @@ class SessionRegion:
 
     def _run_odd(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
         """With outputs of types that onnxruntime does not turn into numpy arrays, such as bfloat16."""
-        values = {name: _as_value(name, value, self._odd_inputs.get(name)) for name, value in feeds.items()}
-        return [to_numpy(value) for value in self.session.ort.run_with_ort_values(self._names, values)]
-
-
-def _as_value(name: str, value: Feed, dtype: ir.DataType | None) -> "OrtValue":
-    from onnxruntime import OrtValue
-
-    if isinstance(value, OrtValue):
-        return value
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return to_ort(value, dtype)
-    raise ExecutionError(
-        f"input {name!r} is {describe(value)}, which cannot be passed beside outputs of bfloat16, float8 or int4",
-        fix="cast the output in the model",
-    )
+        values = {name: box(value, self._types[name]) for name, value in feeds.items() if value is not None}
+        return [unbox(value) for value in self.session.ort.run_with_ort_values(self._names, values)]

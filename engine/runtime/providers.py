@@ -1,8 +1,10 @@
 """Execution providers: which ones were asked for, which ones work here, and why one does not."""
 
+import contextlib
 import ctypes
 import difflib
 import functools
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -75,7 +77,9 @@ def why_not_cuda() -> str:
     problem = _driver_problem()
     if problem:
         return problem
-    onnxruntime.preload_dlls()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):  # it prints what it cannot find; that belongs into our error
+        onnxruntime.preload_dlls()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
@@ -85,7 +89,7 @@ def why_not_cuda() -> str:
             return ""
     except Exception as error:  # whatever it is, it is the reason why CUDA cannot be used
         return str(error).strip() or type(error).__name__
-    return _library_problem()
+    return "; ".join(filter(None, (_library_problem(), *said.getvalue().splitlines())))
 
 
 def _choose(provider: Provider) -> ProviderChoice:

@@ -276,6 +276,28 @@ def test_sequences_are_lists():
         run(floats(1))
 
 
+def test_strings_sequences_and_optionals_go_together_with_bfloat16():
+    run = compiled(
+        """g (string[N] w, seq(float[N]) s, optional(float[N]) o, bfloat16[N] h) =>
+        (string[N] w2, seq(float[N]) s2, bool has, bfloat16[N] h2, bfloat16[M] joined) {
+        w2 = Identity(w)  s2 = Identity(s)  has = OptionalHasElement(o)  h2 = Identity(h)
+        t = ConcatFromSequence<axis = 0>(s)  joined = Cast<to = 16>(t) }""",
+        opset=18,
+    )
+    h = np.ones(2, ml_dtypes.bfloat16)
+    for optional, has in ((None, False), (floats(2), True)):
+        result = run(["a", "ö"], [floats(1), floats(2)], optional, h)
+        assert list(result) == ["w2", "s2", "has", "h2", "joined"]
+        assert result["w2"].tolist() == ["a", "ö"] and [item.tolist() for item in result["s2"]] == [[-2], [-2, -1]]
+        assert bool(result["has"]) is has and result["h2"].dtype == ml_dtypes.bfloat16
+        assert result["joined"].astype(int).tolist() == [-2, -2, -1]
+
+
+def test_empty_sequences_go_together_with_bfloat16():
+    run = compiled("g (seq(float[N]) s, bfloat16 h) => (int64 n, bfloat16 k) { n = SequenceLength(s) k = Identity(h) }")
+    assert run([], ml_dtypes.bfloat16(1))["n"] == 0
+
+
 def test_optional_inputs_may_be_absent():
     run = compiled("g (optional(float[N]) x) => (bool y) { y = OptionalHasElement(x) }", opset=18)
     assert run.signature.startswith("(x?: optional(float32[N]))")

@@ -8,6 +8,7 @@ import pytest
 from onnx import helper, numpy_helper, parser
 
 from onnxgrad.engine.errors import ExecutionError, InputError, OptionError, ProviderError
+from onnxgrad.engine.ir.functions import add_function, functions_of
 from onnxgrad.engine.ir.serialize import DIM_NAMES, detach_weights, serialize
 from onnxgrad.engine.runtime import providers as provider_module
 from onnxgrad.engine.runtime import source as source_module
@@ -257,6 +258,19 @@ BRANCHES = """g (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
     t = Mul(x, w)
     y = If(c) <then_branch = a () => (float[2] z) <float[2] v = {5, 6}> { z = Add(x, v) },
                else_branch = b () => (float[2] u) { u = Neg(t) }> }"""
+
+
+def test_functions_of_the_graph_are_written_with_the_model():
+    model = ir.from_proto(model_of("g (float[N] x) => (float[N] y) { y = Relu(x) }"))
+    body = ir.from_proto(model_of("double (float[N] a) => (float[N] b) { b = Add(a, a) }").graph)
+    function = add_function(functions_of(model.graph), "Double", body)
+    function.opset_imports[""] = 21
+    node = model.graph[0]
+    model.graph.insert_after(node, ir.node("Double", [node.inputs[0]], domain="onnxgrad", outputs=[ir.Value(name="z")]))
+    model.graph.outputs.append(model.graph[1].outputs[0])
+    result = SessionRegion(create_session(model, "cpu")).run({"x": f32([-1, 2])})
+    assert [np.asarray(value).tolist() for value in result] == [[0, 2], [-2, 4]]
+    assert [function.name for function in serialize(model).functions] == ["Double"]
 
 
 def test_detaching_weights_leaves_the_model_as_it_is(tmp_path):
