@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
-from onnxgrad.engine.ir.builder import describe
+from onnxgrad.engine.ir.builder import Builder, describe
 from onnxgrad.engine.ir.names import Names
 from onnxgrad.grad.registry import GradientBuilder
 
@@ -19,7 +19,7 @@ RANDOM = frozenset(
 class Replay:
     """A copy of a body, to run again in the backward pass, with the builder that writes its gradient behind it.
 
-    inputs, outputs: the copies of the body's inputs and outputs, in order; the graph itself has none until they are chosen.
+    inputs, outputs: the copies of the body's inputs and outputs, in order; the graph has none until they are chosen.
     """
 
     op: GradientBuilder
@@ -34,23 +34,6 @@ class Replay:
         for value, grad in cotangents:
             summed[value] = add(self.op, summed[value], grad) if value in summed else grad
         return self.op.pull_back(self.op, list(self.op.graph), summed, wrt)
-
-    def returns(self, value: ir.Value) -> None:
-        """Make `value` the next output of the graph; through an Identity if it comes from outside, or is one already."""
-        graph = self.op.graph
-        producer = value.producer()
-        if producer is None or producer.graph is not graph or value.is_graph_output():
-            identity = ir.node("Identity", [value])
-            self.op.insert(identity)
-            identity.outputs[0].type, identity.outputs[0].shape = value.type, value.shape
-            value = identity.outputs[0]
-        graph.outputs.append(value)
-
-    def takes(self, name: str, like: ir.Value) -> ir.Value:
-        """A new input of the graph, with the type and shape of `like`."""
-        value = ir.Value(name=self.op.names.fresh(name), type=like.type, shape=like.shape)
-        self.op.graph.inputs.append(value)
-        return value
 
 
 def replay(op: GradientBuilder, body: ir.Graph, label: str) -> Replay:
@@ -70,11 +53,29 @@ def replay(op: GradientBuilder, body: ir.Graph, label: str) -> Replay:
     return Replay(inner, inputs, outputs)
 
 
-def empty(op: GradientBuilder, label: str) -> Replay:
-    """A new sub-graph without nodes."""
-    inner = GradientBuilder(ir.Graph([], [], nodes=[], name=label), parent=op)
-    inner.pull_back, inner.scope = op.pull_back, label
-    return Replay(inner, [], [])
+def body_builder(op: Builder, label: str) -> Builder:
+    """A builder that writes a new sub-graph."""
+    inner = Builder(ir.Graph([], [], nodes=[], name=label), parent=op)
+    inner.scope = label
+    return inner
+
+
+def add_input(op: Builder, name: str, type_: ir.TypeProtocol | None, shape: ir.Shape | None = None) -> ir.Value:
+    """A new input of the sub-graph that `op` writes."""
+    value = ir.Value(name=op.names.fresh(name), type=type_, shape=shape)
+    op.graph.inputs.append(value)
+    return value
+
+
+def add_output(op: Builder, value: ir.Value) -> None:
+    """Make `value` the next output of the graph: through an Identity if it comes from outside or is one already."""
+    producer = value.producer()
+    if producer is None or producer.graph is not op.graph or value.is_graph_output():
+        identity = ir.node("Identity", [value])
+        op.insert(identity)
+        identity.outputs[0].type, identity.outputs[0].shape = value.type, value.shape
+        value = identity.outputs[0]
+    op.graph.outputs.append(value)
 
 
 def refuse_random(body: ir.Graph) -> None:
@@ -106,7 +107,7 @@ def is_sequence(value: ir.Value) -> bool:
     return isinstance(value.type, ir.SequenceType)
 
 
-def add(op: GradientBuilder, *grads: ir.Value) -> ir.Value:
+def add(op: Builder, *grads: ir.Value) -> ir.Value:
     """The sum of gradients of one value: of tensors, or of sequences, element by element."""
     if not is_sequence(grads[0]):
         return op.Add(*grads) if len(grads) == 2 else op.Sum(*grads)
@@ -116,27 +117,22 @@ def add(op: GradientBuilder, *grads: ir.Value) -> ir.Value:
     return total
 
 
-def zeros(op: GradientBuilder, value: ir.Value) -> ir.Value:
-    """Zeros of the kind of `value`: of its shape, or for a sequence a sequence of zeros of the shapes of its elements."""
+def zeros(op: Builder, value: ir.Value) -> ir.Value:
+    """Zeros of the shape of `value`; for a sequence, a sequence of zeros of the shapes of its elements."""
     if not is_sequence(value):
         return op.zeros_like(value)
     return map_sequence(op, lambda inner, item: inner.zeros_like(item), value)
 
 
 def map_sequence(
-    op: GradientBuilder,
-    each: Callable[..., ir.Value],
-    *sequences: ir.Value,
-    dtype: ir.DataType | None = None,
+    op: Builder, each: Callable[..., ir.Value], *sequences: ir.Value, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """The sequence of each(builder, *items) over sequences of equal length; dtype: of the results, if another one."""
-    body = empty(op, op.names.fresh_node(f"{op.scope}.each" if op.scope else "each"))
+    inner = body_builder(op, op.names.fresh_node(f"{op.scope}.each" if op.scope else "each"))
     kind = sequences[0].type
     assert isinstance(kind, ir.SequenceType)
-    items = [ir.Value(name=op.names.fresh("item"), type=kind.elem_type) for _ in sequences]
-    body.op.graph.inputs.extend(items)
-    body.returns(each(body.op, *items))
-    result = op.SequenceMap(*sequences, body=body.op.graph)
+    add_output(inner, each(inner, *(add_input(inner, "item", kind.elem_type) for _ in sequences)))
+    result = op.SequenceMap(*sequences, body=inner.graph)
     result.type = kind if dtype is None else ir.SequenceType(ir.TensorType(dtype))
     return result
 

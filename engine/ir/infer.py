@@ -63,7 +63,7 @@ def infer_shapes(model: ir.Model) -> None:
 
 
 def infer_node(context: ShapeInferenceContext, functions: Functions, node: ir.Node) -> None:
-    """Set type and shape of the outputs of one node and of the values in its bodies, in place; `functions`: those it may call."""
+    """Set types and shapes of the outputs of one node and of the values in its bodies; `functions`: those it calls."""
     _Inference(functions).infer_node(context, node)
 
 

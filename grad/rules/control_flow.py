@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
-from onnxgrad.engine.ir.builder import describe, is_float
+from onnxgrad.engine.ir.builder import describe
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.subgraphs import (
     Replay,
     add,
+    add_input,
+    add_output,
     all_inputs,
     captured,
-    empty,
     is_sequence,
     remove_dead,
     replay,
@@ -23,7 +24,7 @@ from onnxgrad.grad.subgraphs import (
 
 @gradient("If", note="only the branch that was taken contributes")
 def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
-    """An If whose branches run the branches again and pull the gradients back; zeros where a branch uses a value not."""
+    """An If whose branches run the branches again and pull the gradients back; zeros for what a branch does not use."""
     branches = {name: node.attributes[name].as_graph() for name in ("then_branch", "else_branch")}
     used = dict.fromkeys(value for branch in branches.values() for value in captured(branch))
     wanted = [value for value in used if op.wants(value)]
@@ -38,7 +39,7 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
         return {}
     for name, body in bodies.items():
         for value in found:
-            body.returns(grads[name][value] if value in grads[name] else zeros(body.op, value))
+            add_output(body.op, grads[name][value] if value in grads[name] else zeros(body.op, value))
         remove_dead(body.op.graph)
     graphs = {name: body.op.graph for name, body in bodies.items()}
     results = op.node("If", node.inputs[0], outputs=len(found), **graphs)
@@ -49,8 +50,9 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
 class _Sweep:
     """The body of a backward Loop or Scan under construction.
 
-    states: positions of the carried values that get a gradient; slices: positions of the scanned inputs that do; outer: the
-    captured values that do. Grads of states and outer values are carried, those of slices are scanned out.
+    states: positions of the carried values that get a gradient; slices: positions of the scanned inputs that do;
+    outer: the captured values that do. Gradients of states and outer values are carried, those of slices scanned out.
+    carried: the inputs that carry them; scanned: inputs with gradients of scanned outputs, by position of the output.
     """
 
     body: Replay
@@ -70,8 +72,9 @@ def _sweep(
 ) -> _Sweep:
     """Copy a body and pull the gradients of its outputs back.
 
-    carried: positions of the states among the inputs and among the outputs of the body; scanned: for positions of inputs and of
-    outputs of the body, the scanned input and the gradient of the scanned output; first_values: initial states by input position.
+    carried: positions of the states among the inputs and among the outputs of the body; scanned: the scanned inputs by
+    position among the inputs, and the gradients of scanned outputs by position among the outputs; first_values: initial
+    states by position among the inputs.
     """
     outer = [value for value in captured(graph) if op.wants(value)]
     states = _active(op, graph, carried, outer, {**first_values, **scanned[0]})
@@ -79,9 +82,9 @@ def _sweep(
     inner = body.op
     slices = [index for index, value in scanned[0].items() if op.wants(value)]
     pairs = dict(zip(*carried, strict=True))
-    coming = [body.takes(f"{op.scope}.carried", body.outputs[pairs[index]]) for index in states]
-    sums = [body.takes(f"{op.scope}.sum", value) for value in outer]
-    rows = {index: body.takes(f"{op.scope}.row", body.outputs[index]) for index in scanned[1]}
+    coming = [_input_like(inner, "carried", body.outputs[pairs[index]]) for index in states]
+    sums = [_input_like(inner, "sum", value) for value in outer]
+    rows = {index: _input_like(inner, "row", body.outputs[index]) for index in scanned[1]}
     cotangents = [(body.outputs[pairs[index]], grad) for index, grad in zip(states, coming, strict=True)]
     cotangents += [(body.outputs[index], row) for index, row in rows.items()]
     wrt = [*(body.inputs[index] for index in (*states, *slices)), *outer]
@@ -93,12 +96,16 @@ def _sweep(
     for value, total in zip(outer, sums, strict=True):
         results.append(add(inner, total, grads[value]) if value in grads else total)
     for result in results:
-        body.returns(result)
+        add_output(inner, result)
     slices = [index for index in slices if body.inputs[index] in grads]
     for index in slices:
-        body.returns(grads[body.inputs[index]])
+        add_output(inner, grads[body.inputs[index]])
     remove_dead(inner.graph)
     return _Sweep(body, list(states), slices, outer, [*coming, *sums], rows)
+
+
+def _input_like(op: GradientBuilder, name: str, like: ir.Value) -> ir.Value:
+    return add_input(op, f"{op.scope}.{name}", like.type, like.shape)
 
 
 def _active(
@@ -202,11 +209,9 @@ def _put_out(
     op: GradientBuilder, node: ir.Node, body: ir.Graph, value: ir.Value, length: int | ir.SymbolicDim | None
 ) -> ir.Value:
     """One more scanned output of a Loop or Scan: what `value` of its body was in each iteration."""
-    inner = Replay(GradientBuilder(body, parent=op), [], [])
-    inner.op.scope = f"{node.name}.record"
-    identity = ir.node("Identity", [value])
-    inner.op.insert(identity)
-    body.outputs.append(identity.outputs[0])
+    inner = GradientBuilder(body, parent=op)
+    inner.scope = f"{node.name}.record"
+    add_output(inner, value)
     node.resize_outputs(len(node.outputs) + 1)
     output = node.outputs[-1]
     output.name, output.type = op.names.fresh(f"{node.name}.{value.name}"), value.type
@@ -240,7 +245,7 @@ def loop(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     for index, row in sweep.scanned.items():
         head.replace(row, head.emit("Gather", rows[index], turn, axis=0))
     body.op.graph.inputs[:] = [step, going, *sweep.carried]
-    body.returns(going)
+    add_output(body.op, going)
     outputs = list(body.op.graph.outputs)
     body.op.graph.outputs[:] = [outputs[-1], *outputs[:-1]]
     starts = [_start(op, dys[index - 2], node.outputs[index - 2]) for index in sweep.states]
@@ -277,7 +282,7 @@ def _record_trips(op: GradientBuilder, node: ir.Node) -> ir.Value:
 
 
 def _recall(op: GradientBuilder, node: ir.Node, index: int, head: _Head, turn: ir.Value) -> ir.Value:
-    """The carried value `index` as iteration `turn` got it: recorded as a scanned output, or in a sequence if shapes vary."""
+    """The carried value `index` as iteration `turn` got it: from a scanned output, or a sequence where shapes vary."""
     graph = node.attributes["body"].as_graph()
     value = graph.inputs[index]
     if is_sequence(value) or not isinstance(value.type, ir.TensorType):
@@ -299,7 +304,7 @@ def _keeps_shape(before: ir.Value, after: ir.Value) -> bool:
 
 
 def _record_sequence(op: GradientBuilder, node: ir.Node, index: int) -> ir.Value:
-    """Run the loop once more to keep a carried value whose shape changes: one tensor for each iteration, in a sequence."""
+    """Run the loop once more to keep a carried value whose shape changes: a sequence with one tensor per iteration."""
     graph = node.attributes["body"].as_graph()
     body = replay(op, graph, f"{op.scope}.record")
     value = body.inputs[index]
@@ -309,8 +314,8 @@ def _record_sequence(op: GradientBuilder, node: ir.Node, index: int) -> ir.Value
     grown.type = kind
     count = len(node.inputs) - 2
     for output in body.outputs[: 1 + count]:
-        body.returns(output)
-    body.returns(grown)
+        add_output(body.op, output)
+    add_output(body.op, grown)
     body.op.graph.inputs[:] = [*body.inputs, kept]
     remove_dead(body.op.graph)
     assert value.dtype is not None
