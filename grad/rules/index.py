@@ -3,6 +3,7 @@
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.grad.outputs import expose
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient, no_gradient
 from onnxgrad.grad.scatter import put_back, shaped_like
 
@@ -63,12 +64,10 @@ def _with_batch(op: Builder, indices: ir.Value, batch: int) -> ir.Value:
 
 
 @gradient("TopK")
-def top_k(op: GradientBuilder, node: ir.Node, dy: ir.Value | None, _: ir.Value | None) -> Grads:
+def top_k(op: GradientBuilder, node: ir.Node, dy: ir.Value | None, *_: ir.Value | None) -> Grads:
     """values = the k largest of x along axis:  dx = dy at their places, zeros elsewhere"""
-    x, places = node.inputs[0], node.outputs[1]
+    x, places = node.inputs[0], expose(op, node, 2)[1]
     assert x is not None and dy is not None
-    if not places.name:  # left out, and needed now
-        places.name = op.names.fresh("indices")
     axis = node.attributes.get_int("axis", -1) % rank(x)
     return (op.ScatterElements(op.zeros_like(x), places, dy, axis=axis),)
 
@@ -78,7 +77,7 @@ def unique(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     """y = the distinct elements (slices) of x:  dx = dy at the first place of each"""
     x, dy, axis = node.inputs[0], dys[0], node.attributes.get_int("axis", None)
     assert x is not None and dy is not None
-    first = op.node("Unique", x, outputs=2, axis=axis, sorted=node.attributes.get_int("sorted", 1))[1]
+    first = expose(op, node, 2)[1]
     if axis is not None:
         return (put_back(op, "GatherGrad", dy, x, first, axis),)
     flat = put_back(op, "GatherGrad", dy, op.Reshape(x, [-1]), first, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.grad.outputs import expose
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.scatter import inverse, move_back, shaped_like
 
@@ -85,18 +86,10 @@ def split(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     """The outputs are parts of x:  dx = their gradients side by side, zeros for those that have none"""
     x = node.inputs[0]
     assert x is not None
-    parts = [_or_zeros(op, dy, y) for dy, y in zip(dys, node.outputs, strict=True)]
+    parts = [op.zeros_like(expose(op, node, k + 1)[k]) if dy is None else dy for k, dy in enumerate(dys)]
     if len(parts) == 1:
         return (parts[0],)
     return (shaped_like(op.Concat(*parts, axis=node.attributes.get_int("axis", 0)), x),)
-
-
-def _or_zeros(op: GradientBuilder, dy: ir.Value | None, y: ir.Value) -> ir.Value:
-    if dy is not None:
-        return dy
-    if not y.name:  # an output that was left out: its shape may be asked for now
-        y.name = op.names.fresh("unused")
-    return op.zeros_like(y)
 
 
 @gradient("Slice")
