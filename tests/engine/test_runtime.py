@@ -1,4 +1,6 @@
 import ctypes
+import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -24,6 +26,7 @@ from onnxgrad.engine.runtime.providers import (
     why_not_cuda,
 )
 from onnxgrad.engine.runtime.session import create_session
+from onnxgrad.engine.runtime.session_cache import SessionCache
 from onnxgrad.engine.runtime.source import read_source
 from onnxgrad.engine.runtime.values import allocate, from_dlpack, pack, to_numpy, to_ort, unpack
 
@@ -238,6 +241,50 @@ def test_a_plan_hands_values_from_region_to_region():
     second = SessionRegion(session_of("g (float[N] h, float[N] x) => (float[N] y) { y = Add(h, x) }"))
     result = Plan((first, second), ("y", "h")).run({"x": f32([-1, 2])})
     assert {name: np.asarray(value).tolist() for name, value in result.items()} == {"y": [0, 4], "h": [1, 2]}
+
+
+class Thing:
+    """What a cache may hold: it can be weakly referenced."""
+
+
+def test_threads_that_want_one_entry_wait_for_it_and_share_it():
+    cache = SessionCache[Thing](entries=4, size=100)
+    made = []
+
+    def make():
+        time.sleep(0.05)
+        made.append(Thing())
+        return made[-1]
+
+    threads = [threading.Thread(target=lambda: cache.get("key", 1, make)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and len(cache) == 1
+
+
+def test_the_cache_keeps_the_last_used_within_its_bounds_and_all_that_is_in_use():
+    cache = SessionCache[Thing](entries=2, size=100)
+    in_use = cache.get("a", 10, Thing)
+    for key in "bc":
+        cache.get(key, 10, Thing)
+    assert len(cache) == 2 and cache.get("a", 10, Thing) is in_use
+    cache.get("big", 99, Thing)
+    assert len(cache) == 1
+    cache.get("bigger", 101, Thing)
+    assert len(cache) == 0 and cache.get("a", 10, Thing) is in_use
+
+
+def test_an_entry_that_could_not_be_made_is_tried_again():
+    cache = SessionCache[Thing](entries=2, size=100)
+
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        cache.get("a", 1, fail)
+    assert isinstance(cache.get("a", 1, Thing), Thing)
 
 
 # --- serialization ----------------------------------------------------------------------------------------------------
