@@ -1,0 +1,1 @@
+"""Running models with onnxruntime: providers, sessions, values, state."""
