@@ -42,9 +42,7 @@ def jvp_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence
     return model
 
 
-def jvp(
-    targets: Sequence[ir.Value], wrt: Sequence[ir.Value], tangents: Sequence[ir.Value]
-) -> list[ir.Value | None]:
+def jvp(targets: Sequence[ir.Value], wrt: Sequence[ir.Value], tangents: Sequence[ir.Value]) -> list[ir.Value | None]:
     """Add to a graph the nodes that compute the derivative of `targets` along `tangents` of `wrt`. In place.
 
     Each tangent has the shape and dtype of its value. Returns one value per target, or None where it does not depend on `wrt`.

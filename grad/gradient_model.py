@@ -20,9 +20,7 @@ from onnxgrad.importers import ModelSource, load
 OPSET = 18  # the first opset whose scatter operators can add, which gradients of gathers need
 
 
-def gradient_model(
-    model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence[str] | None = None
-) -> ir.Model:
+def gradient_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence[str] | None = None) -> ir.Model:
     """The vector-Jacobian product of a model, as a model.
 
     Inputs: those of `model`, and "<output>.grad" for each output in `of`, with its shape and dtype; for a scalar output this
@@ -95,7 +93,9 @@ def _named(name: str, known: dict[str, ir.Value], kind: str, option: str) -> ir.
         close = get_close_matches(name, known, n=3)
         raise OptionError(
             f"the model has no {kind} {name!r}",
-            fix=f"did you mean {' or '.join(map(repr, close))}?" if close else f"give the {option} as the model spells it",
+            fix=f"did you mean {' or '.join(map(repr, close))}?"
+            if close
+            else f"give the {option} as the model spells it",
         )
     if not is_float(value):
         raise GradientError("only floating-point values have gradients", where=describe_value(value))
@@ -133,4 +133,3 @@ def claim_name(op: Builder, name: str) -> str:
                 value.name = op.names.fresh(name)
                 return name
     return op.names.fresh(name)
-

@@ -28,7 +28,12 @@ class Optimizer(ABC):
 
     @abstractmethod
     def build(
-        self, op: Builder, parameter: ir.Value, grad: ir.Value, slots: Mapping[str, ir.Value], scalars: Mapping[str, ir.Value]
+        self,
+        op: Builder,
+        parameter: ir.Value,
+        grad: ir.Value,
+        slots: Mapping[str, ir.Value],
+        scalars: Mapping[str, ir.Value],
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
         """Add the nodes of one update and return the next parameter and the next slots."""
 
@@ -62,7 +67,12 @@ class SGD(Optimizer):
         return {"learning_rate": learning_rate}
 
     def build(
-        self, op: Builder, parameter: ir.Value, grad: ir.Value, slots: Mapping[str, ir.Value], scalars: Mapping[str, ir.Value]
+        self,
+        op: Builder,
+        parameter: ir.Value,
+        grad: ir.Value,
+        slots: Mapping[str, ir.Value],
+        scalars: Mapping[str, ir.Value],
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
         """See the class."""
         if self.weight_decay:
@@ -114,7 +124,12 @@ class AdamW(Optimizer):
         return {name: op.Cast(value, to=ir.DataType.FLOAT) for name, value in wide.items()}
 
     def build(
-        self, op: Builder, parameter: ir.Value, grad: ir.Value, slots: Mapping[str, ir.Value], scalars: Mapping[str, ir.Value]
+        self,
+        op: Builder,
+        parameter: ir.Value,
+        grad: ir.Value,
+        slots: Mapping[str, ir.Value],
+        scalars: Mapping[str, ir.Value],
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
         """See the class."""
         b1, b2 = self.betas

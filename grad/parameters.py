@@ -24,7 +24,18 @@ _WEIGHTS: dict[str, tuple[int, ...]] = {
     "LSTM": (1, 2, 3, 7),
 }
 _ELEMENTWISE = ("Add", "Sub", "Mul", "Div")
-_PASSES_ON = ("Identity", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Cast", "Concat", "Expand", "Slice")
+_PASSES_ON = (
+    "Identity",
+    "Transpose",
+    "Reshape",
+    "Unsqueeze",
+    "Squeeze",
+    "Flatten",
+    "Cast",
+    "Concat",
+    "Expand",
+    "Slice",
+)
 
 
 def lift_weights(graph: ir.Graph) -> None:
@@ -74,7 +85,9 @@ def select_trainable(graph: ir.Graph, patterns: str | Sequence[str]) -> list[ir.
             raise OptionError(
                 f"the pattern {pattern!r} matches no parameter",
                 where=f"{len(known)} parameters: {', '.join(list(known)[:5])}{', ...' if len(known) > 5 else ''}",
-                fix=f"did you mean {' or '.join(map(repr, close))}?" if close else "see `onnxgrad inspect --parameters`",
+                fix=f"did you mean {' or '.join(map(repr, close))}?"
+                if close
+                else "see `onnxgrad inspect --parameters`",
             )
         for name in found:
             if pattern.startswith("!"):

@@ -148,7 +148,9 @@ def _add_losses(graph: ir.Graph, losses: Losses, result: TrainingGraph) -> ir.Va
         prediction = _before_activation(prediction, loss.activation)
         dtype, shape = loss.label_like(prediction)
         label = ir.Value(
-            name=claim_name(op, "label" if len(losses) == 1 else f"{output}.label"), type=ir.TensorType(dtype), shape=shape
+            name=claim_name(op, "label" if len(losses) == 1 else f"{output}.label"),
+            type=ir.TensorType(dtype),
+            shape=shape,
         )
         graph.inputs.append(label)
         result.labels[label.name or ""] = (loss, prediction)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from onnxgrad.engine.ir.functions import Functions
 
 Operand = ir.Value | int | float | bool | Sequence[int] | np.ndarray | None
-AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | ir.TensorProtocol | ir.Graph | None
+AttributeValue = (
+    int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | ir.TensorProtocol | ir.Graph | None
+)
 Emit = Callable[..., ir.Value]
 
 _SMALL = 64  # elements: constants up to this size are shared
@@ -163,10 +165,10 @@ class Builder:
 
         The body sees the types and shapes of the actual inputs, and None for inputs that are None. Equal bodies are stored once.
         """
-        formals = [None if v is None else ir.Value(name=f"x{i}", type=v.type, shape=v.shape) for i, v in enumerate(inputs)]
-        graph = ir.Graph(
-            [v for v in formals if v is not None], [], nodes=[], opset_imports={"": self.opset}, name=name
-        )
+        formals = [
+            None if v is None else ir.Value(name=f"x{i}", type=v.type, shape=v.shape) for i, v in enumerate(inputs)
+        ]
+        graph = ir.Graph([v for v in formals if v is not None], [], nodes=[], opset_imports={"": self.opset}, name=name)
         inner = Builder(graph, opset=self.opset)
         inner.functions = self.functions
         inner.context.reserve_symbol_names(_symbols(graph))
@@ -227,7 +229,9 @@ def is_float(value: ir.Value) -> bool:
 def rank(value: ir.Value) -> int:
     """The number of dimensions. Raises ShapeError if it is not known."""
     if value.shape is None:
-        raise ShapeError(f"the rank of {value.name!r} is not known", fix="give the model's inputs a rank, or fix shapes")
+        raise ShapeError(
+            f"the rank of {value.name!r} is not known", fix="give the model's inputs a rank, or fix shapes"
+        )
     return len(value.shape)
 
 

@@ -56,11 +56,32 @@ def batches(
     order = np.arange(count) if rng is None else rng.permutation(count)
     for start in range(0, count if keep_last or count < size else count - size + 1, size):
         picked = order[start : start + size]
-        yield {
-            name: array[start : start + size] if rng is None else array[picked] for name, array in feeds.items()
-        }
+        yield {name: array[start : start + size] if rng is None else array[picked] for name, array in feeds.items()}
 
 
 def number_of_batches(count: int, size: int, keep_last: bool = True) -> int:
     """How many batches `batches` makes of `count` examples."""
     return max(1, -(-count // size) if keep_last else count // size)
+
+
+def split(data: Data, share: float, seed: int = 0) -> tuple[Data, Data]:
+    """The examples in two parts at random, the second with about that share of them, at least one."""
+    count = _length(data[0])
+    order = np.random.default_rng(seed).permutation(count)
+    held_out = min(count - 1, max(1, round(count * share)))
+    first, second = order[held_out:], order[:held_out]
+    return (_pick(data[0], first), _pick(data[1], first)), (_pick(data[0], second), _pick(data[1], second))
+
+
+def _length(arrays: Arrays) -> int:
+    if isinstance(arrays, np.ndarray):
+        return len(arrays)
+    return len(next(iter(arrays.values() if isinstance(arrays, Mapping) else arrays)))
+
+
+def _pick(arrays: Arrays, index: Array) -> Arrays:
+    if isinstance(arrays, np.ndarray):
+        return arrays[index]
+    if isinstance(arrays, Mapping):
+        return {name: array[index] for name, array in arrays.items()}
+    return [array[index] for array in arrays]

@@ -20,7 +20,19 @@ from onnxgrad.importers import ModelSource, load
 # What may stand between the matrix product of a head and the output of the model.
 _HEAD = "onnxgrad.head"
 _log = logging.getLogger("onnxgrad")
-_AFTER = ("Identity", "Softmax", "LogSoftmax", "Sigmoid", "Add", "Reshape", "Squeeze", "Flatten", "Cast", "Dropout", "Mul")
+_AFTER = (
+    "Identity",
+    "Softmax",
+    "LogSoftmax",
+    "Sigmoid",
+    "Add",
+    "Reshape",
+    "Squeeze",
+    "Flatten",
+    "Cast",
+    "Dropout",
+    "Mul",
+)
 
 
 @dataclass(frozen=True)
@@ -85,9 +97,10 @@ def add_head(model: ModelSource, classes: int, *, output: str | None = None, see
     """
     _check_classes(classes)
     copy = clone(load(model))
-    infer_shapes(copy)
     graph = copy.graph
     features = _output(graph, output)
+    features.shape = None  # what the file declares may be less than what is known
+    infer_shapes(copy)
     size = features.shape[-1] if features.shape is not None and len(features.shape) == 2 else None
     if not isinstance(size, int) or features.dtype is None:
         raise ModelError(
@@ -132,7 +145,9 @@ def _weight(
 ) -> ir.Value:
     bound = 1 / math.sqrt(features)
     data = rng.uniform(-bound, bound, shape).astype(dtype.numpy())
-    value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=ir.tensor(data, name=name))
+    value = ir.Value(
+        name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=ir.tensor(data, name=name)
+    )
     graph.register_initializer(value)
     return value
 
@@ -166,7 +181,11 @@ def _is_weight(value: ir.Value) -> bool:
     producer = value.producer()
     if value.is_initializer() or (producer is not None and producer.op_type == "Constant"):
         return True
-    return producer is not None and producer.op_type in ("Transpose", "Identity", "Cast") and _is_weight(producer.inputs[0])  # type: ignore[arg-type]
+    return (
+        producer is not None
+        and producer.op_type in ("Transpose", "Identity", "Cast")
+        and _is_weight(producer.inputs[0])
+    )  # type: ignore[arg-type]
 
 
 def _weight_size(node: ir.Node) -> tuple[int, int]:

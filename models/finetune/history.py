@@ -36,7 +36,9 @@ class History:
         except ImportError as error:
             raise OptionError("drawing needs matplotlib", fix='pip install "onnxgrad[plot]"') from error
         figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
-        axes = figure.add_subplot(xlabel="step", ylabel="loss", yscale="log" if min(self.losses, default=1) > 0 else "linear")
+        axes = figure.add_subplot(
+            xlabel="step", ylabel="loss", yscale="log" if min(self.losses, default=1) > 0 else "linear"
+        )
         axes.plot(range(1, len(self.losses) + 1), self.losses, linewidth=0.6, alpha=0.5, label="loss of a batch")
         ends = [round(len(self.losses) * (i + 1) / len(self.epochs)) for i in range(len(self.epochs))]
         axes.plot(ends, [epoch.loss for epoch in self.epochs], marker="o", label="mean of an epoch")
@@ -46,7 +48,9 @@ class History:
         if held_out and "accuracy" in held_out[0][1]:
             right = axes.twinx()
             right.set_ylabel("accuracy")
-            right.plot([end for end, _ in held_out], [m["accuracy"] for _, m in held_out], "g^--", label="held-out accuracy")
+            right.plot(
+                [end for end, _ in held_out], [m["accuracy"] for _, m in held_out], "g^--", label="held-out accuracy"
+            )
             right.legend(loc="upper right")
         axes.legend(loc="upper left")
         figure.savefig(path)

@@ -91,7 +91,9 @@ class Trainer:
         """
         names = [*self.graph.inputs, *self.graph.labels]
         feeds = by_name(arrays, names, "input or label")
-        return self._step(self._prepared(feeds), self.optimizer.learning_rate if learning_rate is None else learning_rate)
+        return self._step(
+            self._prepared(feeds), self.optimizer.learning_rate if learning_rate is None else learning_rate
+        )
 
     def fit(
         self,
@@ -221,5 +223,3 @@ def _label(loss: Loss, prediction: ir.Value, label: Array) -> Array:
 def _array(tensor: ir.TensorProtocol | None) -> Array:
     assert tensor is not None
     return np.array(tensor.numpy())
-
-

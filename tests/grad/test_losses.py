@@ -14,7 +14,9 @@ from onnxgrad.grad.reverse import gradients
 def loss_and_gradient(loss: Loss, prediction: np.ndarray, label: np.ndarray) -> tuple[float, np.ndarray]:
     """Build the loss on an input with a symbolic batch; returns its value and the gradient of the prediction."""
     x = ir.Value(
-        name="x", type=ir.TensorType(ir.DataType.from_numpy(prediction.dtype)), shape=ir.Shape(["N", *prediction.shape[1:]])
+        name="x",
+        type=ir.TensorType(ir.DataType.from_numpy(prediction.dtype)),
+        shape=ir.Shape(["N", *prediction.shape[1:]]),
     )
     dtype, shape = loss.label_like(x)
     t = ir.Value(name="t", type=ir.TensorType(dtype), shape=shape)

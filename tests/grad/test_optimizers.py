@@ -75,6 +75,11 @@ def test_a_learning_rate_of_zero_moves_nothing(optimizer, rng):
 
 
 def test_numbers_out_of_range_are_refused():
-    for make in (lambda: AdamW(-1), lambda: AdamW(betas=(1.0, 0.9)), lambda: SGD(nesterov=True), lambda: SGD(momentum=1)):
+    for make in (
+        lambda: AdamW(-1),
+        lambda: AdamW(betas=(1.0, 0.9)),
+        lambda: SGD(nesterov=True),
+        lambda: SGD(momentum=1),
+    ):
         with pytest.raises(OptionError):
             make()

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from onnxgrad import __version__
-from onnxgrad.cli import inspect, models, run
+from onnxgrad.cli import demo, finetune, inspect, models, run
 from onnxgrad.engine.errors import OnnxGradError
 
 
@@ -40,6 +40,8 @@ app = typer.Typer(
 )
 app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
 app.command("run", epilog=run.EXAMPLE)(run.run)
+app.command("finetune", epilog=finetune.EXAMPLE)(finetune.finetune)
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(models.app, name="models")
 
 
