@@ -13,6 +13,7 @@ from onnxgrad.engine.ir.infer import infer_node
 from onnxgrad.grad import rules  # noqa: F401  (fills the table)
 from onnxgrad.grad.broadcasting import sum_to
 from onnxgrad.grad.registry import GradientBuilder, Grads, Rule, find_rule, missing
+from onnxgrad.grad.straight_through import rounded_inputs, straight_rule
 from onnxgrad.grad.subgraphs import add, all_inputs, remove_dead
 
 STOPPED = "onnxgrad.stop_gradient"
@@ -75,7 +76,7 @@ def pull_back(
         node = stack.pop()
         if not any(value in parts for value in node.outputs):
             continue
-        rule = find_rule(node, _version(op, node))
+        rule = straight_rule(node) or find_rule(node, _version(op, node))
         if rule is None:
             stack.extend(_expand(op, node, parts, wanted, sought))
             continue
@@ -96,7 +97,7 @@ def _version(op: GradientBuilder, node: ir.Node) -> int:
 def _reach(nodes: Iterable[ir.Node], wanted: set[ir.Value]) -> None:
     """Add to `wanted` the float values that depend on it."""
     for node in nodes:
-        if any(value in wanted for value in all_inputs(node)):
+        if any(value in wanted for value in (*all_inputs(node), *rounded_inputs(node))):
             wanted.update(v for v in node.outputs if (is_float(v) or _untyped(v)) and STOPPED not in v.meta)
 
 
@@ -163,7 +164,9 @@ def _fits(grad: ir.Value, value: ir.Value) -> bool:
     if grad.shape is None or value.shape is None:
         return True
     known = zip(grad.shape, value.shape, strict=False)
-    return len(grad.shape) == len(value.shape) and all(a == b for a, b in known if isinstance(a, int) and isinstance(b, int))
+    return len(grad.shape) == len(value.shape) and all(
+        a == b for a, b in known if isinstance(a, int) and isinstance(b, int)
+    )
 
 
 def _total(op: GradientBuilder, value: ir.Value, parts: dict[ir.Value, list[ir.Value]]) -> ir.Value | None:
