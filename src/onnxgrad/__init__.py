@@ -9,22 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see: the same names as in the two tables
-    from onnxgrad import models as models
-    from onnxgrad.engine import errors as errors
-    from onnxgrad.engine.compile import compile as compile
-    from onnxgrad.exporters.onnx import save as save
-    from onnxgrad.exporters.onnx import to_proto as to_proto
-    from onnxgrad.grad import losses as losses
-    from onnxgrad.grad import optimizers as optimizers
-    from onnxgrad.grad.forward import jvp_model as jvp_model
-    from onnxgrad.grad.gradient_model import gradient_model as gradient_model
-    from onnxgrad.grad.registry import register_gradient as register_gradient
-    from onnxgrad.grad.reverse import gradients as gradients
-    from onnxgrad.grad.reverse import stop_gradient as stop_gradient
-    from onnxgrad.grad.training_graph import training_model as training_model
-    from onnxgrad.importers.onnx import load as load
-    from onnxgrad.models.finetune import schedule as schedules  # noqa: F401
-    from onnxgrad.models.finetune.trainer import Trainer as Trainer
+    from onnxgrad import models
+    from onnxgrad.engine import errors
+    from onnxgrad.engine.compile import compile
+    from onnxgrad.exporters.onnx import save, to_proto
+    from onnxgrad.grad import losses, optimizers
+    from onnxgrad.grad.forward import jvp_model
+    from onnxgrad.grad.gradient_model import gradient_model
+    from onnxgrad.grad.registry import register_gradient
+    from onnxgrad.grad.reverse import gradients, stop_gradient
+    from onnxgrad.grad.straight_through import straight_through
+    from onnxgrad.grad.training_graph import training_model
+    from onnxgrad.importers.onnx import load
+    from onnxgrad.models.finetune import schedule as schedules
+    from onnxgrad.models.finetune.trainer import Trainer
 
 __version__ = "0.1.0"
 
@@ -46,24 +44,46 @@ _EXPORTS: dict[str, str] = {
     "register_gradient": "onnxgrad.grad.registry",
     "save": "onnxgrad.exporters.onnx",
     "stop_gradient": "onnxgrad.grad.reverse",
+    "straight_through": "onnxgrad.grad.straight_through",
     "to_proto": "onnxgrad.exporters.onnx",
     "training_model": "onnxgrad.grad.training_graph",
 }
 
-__all__ = ["__version__", *sorted(_MODULES | _EXPORTS)]  # noqa: PLE0604 - the keys are strings
+__all__ = [  # written out for type checkers
+    "Trainer",
+    "__version__",
+    "compile",
+    "errors",
+    "gradient_model",
+    "gradients",
+    "jvp_model",
+    "load",
+    "losses",
+    "models",
+    "optimizers",
+    "register_gradient",
+    "save",
+    "schedules",
+    "stop_gradient",
+    "straight_through",
+    "to_proto",
+    "training_model",
+]
 
 
-def __getattr__(name: str) -> object:
-    """Import the public name on first use (PEP 562)."""
-    value: object
-    if name in _EXPORTS:
-        value = getattr(import_module(_EXPORTS[name]), name)
-    elif name in _MODULES:
-        value = import_module(_MODULES[name])
-    else:
-        raise AttributeError(f"module 'onnxgrad' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that saw this would let every name pass
+
+    def __getattr__(name: str) -> object:
+        """Import the public name on first use (PEP 562)."""
+        value: object
+        if name in _EXPORTS:
+            value = getattr(import_module(_EXPORTS[name]), name)
+        elif name in _MODULES:
+            value = import_module(_MODULES[name])
+        else:
+            raise AttributeError(f"module 'onnxgrad' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
