@@ -72,7 +72,7 @@ class SkipSimplifiedLayerNormalization(OpRun):
 
 
 class SimplifiedLayerNormalization(OpRun):
-    """onnxruntime knows it in the standard's own domain."""
+    """onnxruntime has it in the standard's own domain."""
 
     op_domain = ""
 
