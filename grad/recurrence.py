@@ -1,4 +1,4 @@
-"""What RNN, GRU and LSTM share: their attributes, directions, layouts and masks, activations, and the scan over time."""
+"""What RNN, GRU and LSTM share: attributes, directions, layouts and masks, activations, and the scan over time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -37,4 +37,5 @@ def broadcast_dim(dim1: Dim, dim2: Dim) -> Dim | None:
 
 def _parts(dim: ir.SymbolicDim) -> set[str]:
     spelled = re.sub(r"\W", lambda sign: _SIGNS.get(sign[0], f"x{ord(sign[0]):x}"), str(dim).replace(" ", ""))
+    spelled = f"n{spelled}" if spelled[:1].isdigit() else spelled  # 2*N: a symbol begins with a letter
     return set(spelled.split(_JOIN))

@@ -41,8 +41,8 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
         for value in found:
             add_output(body.op, grads[name][value] if value in grads[name] else zeros(body.op, value))
         remove_dead(body.op.graph)
-    graphs = {name: body.op.graph for name, body in bodies.items()}
-    results = op.node("If", node.inputs[0], outputs=len(found), **graphs)
+    first, second = (body.op.graph for body in bodies.values())
+    results = op.node("If", node.inputs[0], outputs=len(found), then_branch=first, else_branch=second)
     return {value: _typed(result, value) for value, result in zip(found, results, strict=True)}
 
 
@@ -243,7 +243,7 @@ def loop(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
         if value.uses() or value.is_graph_output():
             head.replace(value, turn if index == 0 else going if index == 1 else _recall(op, node, index, head, turn))
     for index, row in sweep.scanned.items():
-        head.replace(row, head.emit("Gather", rows[index], turn, axis=0))
+        head.replace(row, head.emit("Gather", rows[index], turn))
     body.op.graph.inputs[:] = [step, going, *sweep.carried]
     add_output(body.op, going)
     outputs = list(body.op.graph.outputs)
@@ -263,9 +263,9 @@ class _Head:
         self.op = GradientBuilder(body.op.graph, parent=body.op, before=first)
         self.op.scope = body.op.scope
 
-    def emit(self, op_type: str, *inputs: ir.Value, **attributes: int) -> ir.Value:
+    def emit(self, op_type: str, *inputs: ir.Value) -> ir.Value:
         """Add a node."""
-        return self.op.node(op_type, *inputs, **attributes)[0]
+        return self.op.node(op_type, *inputs)[0]
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
         """Let the body use `new` in place of its input `old`."""
@@ -293,7 +293,7 @@ def _recall(op: GradientBuilder, node: ir.Node, index: int, head: _Head, turn: i
             fix="carry a tensor, or collect with a scan output",
         )
     if _keeps_shape(value, graph.outputs[index - 1]):
-        return head.emit("Gather", _put_out(op, node, graph, value, None), turn, axis=0)
+        return head.emit("Gather", _put_out(op, node, graph, value, None), turn)
     return head.emit("SequenceAt", _record_sequence(op, node, index), turn)
 
 

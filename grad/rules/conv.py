@@ -59,7 +59,7 @@ def conv_transpose(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 def _transposed_window(
     op: Builder, node: ir.Node, x: ir.Value, w: ir.Value, dy: ir.Value
 ) -> tuple[Window, ir.Value, bool]:
-    """The window over dy; dy, padded where pads are known at run time only; whether windows are as many as x has elements."""
+    """The window over dy; dy, padded if pads are known at run time only; whether there is a window per element of x."""
     window = replace(window_of(node, x, _kernel(node, w)), begins=None, ends=None)
     n = len(window.strides)
     extra = node.attributes.get_ints("output_padding", [0] * n)

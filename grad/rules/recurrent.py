@@ -1,5 +1,7 @@
 """RNN, GRU and LSTM: gates of all steps recomputed from the outputs at once; only what must be is carried through time."""
 
+from dataclasses import replace
+
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder
@@ -186,7 +188,8 @@ def _lstm_lane(lane: Lane, coupled: bool) -> LaneGrads:
     else:
         f, f_slope = lane.activations[0].apply(op, _peep(op, sums[2], peeps[2], c_before))
         to_i, to_f = op.Mul(g, i_slope), op.Mul(c_before, f_slope)
-    squashed, squash_slope = lane.activations[2].apply(op, c)
+    squash = replace(lane.activations[2], clip=0.0)  # onnxruntime clips the gates, not the cell
+    squashed, squash_slope = squash.apply(op, c)
     to_o, to_c = op.Mul(squashed, o_slope), op.Mul(o, squash_slope)
     to_c = to_c if peeps[1] is None else op.Add(to_c, op.Mul(to_o, peeps[1]))
     decay = f if peeps[0] is None else op.Add(f, op.Mul(to_i, peeps[0]))
