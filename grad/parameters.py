@@ -39,7 +39,14 @@ _PASSES_ON = (
 
 
 def lift_weights(graph: ir.Graph) -> None:
-    """Turn Constant nodes that hold parameters into initializers of the same name, in the main graph. In place."""
+    """Turn nodes of the main graph that hold parameters into initializers of the same name. In place.
+
+    These are Constant nodes, and Identity nodes of an initializer whose elements are all equal: exporters write one tensor
+    where several parameters hold the same ones or zeros at first, which must not tie them.
+    """
+    for node in list(graph):
+        if node.op_type == "Identity" and not node.domain:
+            _untie(graph, node)
     for node in list(graph):
         tensor = node.attributes.get("value")
         if node.op_type != "Constant" or node.domain or tensor is None or tensor.is_ref():
@@ -48,11 +55,26 @@ def lift_weights(graph: ir.Graph) -> None:
         data = tensor.as_tensor()
         if value.is_graph_output() or not data.dtype.is_floating_point() or not _holds_weights(value, data.size):
             continue
-        weight = ir.Value(name=value.name, type=ir.TensorType(data.dtype), shape=ir.Shape(data.shape), const_value=data)
-        value.name = None
-        ir.convenience.replace_all_uses_with(value, weight)
-        graph.remove(node, safe=True)
-        graph.register_initializer(weight)
+        _replace_by_initializer(graph, node, data)
+
+
+def _untie(graph: ir.Graph, node: ir.Node) -> None:
+    source, output = node.inputs[0], node.outputs[0]
+    data = source.const_value if source is not None and source.is_initializer() else None
+    if data is None or output.is_graph_output() or not data.dtype.is_floating_point() or data.size < 1:
+        return
+    array = data.numpy()
+    if (array == array.flat[0]).all():
+        _replace_by_initializer(graph, node, data)
+
+
+def _replace_by_initializer(graph: ir.Graph, node: ir.Node, data: ir.TensorProtocol) -> None:
+    value = node.outputs[0]
+    weight = ir.Value(name=value.name, type=ir.TensorType(data.dtype), shape=ir.Shape(data.shape), const_value=data)
+    value.name = None
+    ir.convenience.replace_all_uses_with(value, weight)
+    graph.remove(node, safe=True)
+    graph.register_initializer(weight)
 
 
 def parameters(graph: ir.Graph) -> list[ir.Value]:

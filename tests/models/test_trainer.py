@@ -199,6 +199,20 @@ def test_weights_in_constant_nodes_are_parameters(rng):
     assert not np.allclose(exported.graph[0].attributes["value"].as_tensor().numpy(), [[1, 2], [3, 4]])
 
 
+def test_equal_parameters_that_an_exporter_wrote_once_are_trained_apart(rng):
+    text = """<ir_version: 9, opset_import: ["": 15]>
+    g (float[N, 2] x) => (float[N, 2] y) <float[2] a, float[2, 2] w>
+    { b = Identity(a)  s = Mul(x, a)  m = MatMul(s, w)  y = Mul(m, b) }"""
+    trainer = trainer_of(text, MSE(), SGD(0.1), a=np.ones(2))
+    assert trainer.parameters == ("a", "w", "b")
+    x = rng.standard_normal((4, 2)).astype("f4")
+    trainer.train_step(x, np.zeros((4, 2), "f4"))
+    assert not np.allclose(trainer.weights()["a"], trainer.weights()["b"])
+    exported = to_proto(trainer.export()).SerializeToString()
+    session = ort.InferenceSession(exported, providers=["CPUExecutionProvider"])
+    assert np.allclose(session.run(None, {"x": x})[0], trainer.predict(x)["y"], atol=1e-6)
+
+
 def test_schedules_rise_and_fall():
     assert [constant(2)(s, 10) for s in (0, 1, 2, 9)] == pytest.approx([1 / 3, 2 / 3, 1, 1])
     assert [linear(end=0.5)(s, 10) for s in (0, 5, 10)] == pytest.approx([1, 0.75, 0.5])
