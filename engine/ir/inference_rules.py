@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
 from onnxgrad.engine.ir.broadcast_dims import mend_broadcasting
+from onnxgrad.engine.ir.matmul_dims import mended_fused_matmul
 from onnxgrad.engine.ir.slice_dims import mended_slice
 
 Rule = Callable[[ShapeInferenceContext, ir.Node], None]
@@ -37,9 +38,14 @@ def collect_rules() -> None:
             known = registry.get("", op_type, version=version)
             registry.register("", op_type, since_version=version)(_when_unknown(operand, rule, known))
     registry.register("", "Slice", since_version=10)(mended_slice(registry.get("", "Slice", version=10)))
+    fused = registry.get("com.microsoft", "FusedMatMul", version=1)
+    registry.register("com.microsoft", "FusedMatMul", since_version=1)(mended_fused_matmul(fused))
     registry.register("", "Unique", since_version=11)(_unique)
+    registry.register("", "Col2Im", since_version=18)(_col2im(registry.get("", "Col2Im", version=18)))
     registry.register("", "Scan", since_version=8)(_scan_8)
     registry.register("", "GroupNormalization", since_version=18)(_like_first)
+    registry.register("", "Slice", since_version=1)(_slice_1)
+    registry.register("", "TopK", since_version=1)(_top_k_1)
 
 
 def _when_unknown(operand: int, rule: Rule, otherwise: Rule) -> Rule:
@@ -156,3 +162,46 @@ def _like_first(context: ShapeInferenceContext, node: ir.Node) -> None:
     x = node.inputs[0]
     if x is not None and x.shape is not None and x.dtype is not None:
         context.set_shape_and_dtype(node.outputs[0], x.shape, x.dtype)
+
+
+def _slice_1(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """Slice before opset 10: everything is an attribute."""
+    x = node.inputs[0]
+    if x is None or x.shape is None:
+        _set(context, node.outputs[0], x, None)
+        return
+    starts, ends = node.attributes["starts"].as_ints(), node.attributes["ends"].as_ints()
+    axes = node.attributes.get_ints("axes", None) or range(len(starts))
+    dims = list(x.shape.dims)
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        size = dims[axis]
+        dims[axis] = len(range(size)[start:end]) if isinstance(size, int) else context.new_symbolic_dim()
+    _set(context, node.outputs[0], x, None)
+    context.set_shape(node.outputs[0], ir.Shape(dims))
+
+
+def _top_k_1(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """TopK before opset 10: k is an attribute."""
+    x = node.inputs[0]
+    _set(context, node.outputs[0], x, None)
+    context.set_dtype(node.outputs[1], ir.DataType.INT64)
+    if x is not None and x.shape is not None:
+        dims = list(x.shape.dims)
+        dims[node.attributes.get_int("axis", -1)] = node.attributes["k"].as_int()
+        for output in node.outputs:
+            context.set_shape(output, ir.Shape(dims))
+
+
+def _col2im(known: Rule) -> Rule:
+    """The rank, where sizes are known only in part."""
+
+    def infer(context: ShapeInferenceContext, node: ir.Node) -> None:
+        known(context, node)
+        columns, image = node.inputs[:2]
+        count = image.shape[0] if image is not None and image.shape is not None else None
+        if columns is None or columns.shape is None or node.outputs[0].shape is not None or not isinstance(count, int):
+            return
+        dims = [columns.shape[0], *_unknown(context, 1 + count)]
+        context.set_shape_and_dtype(node.outputs[0], ir.Shape(dims), columns.dtype)
+
+    return infer

@@ -5,6 +5,8 @@ from math import erf, sqrt
 import numpy as np
 from onnx.reference.op_run import OpRun
 
+from tests.grad.contrib_matmul import PRODUCTS
+
 
 def _gelu(x):
     return x * 0.5 * (1 + np.vectorize(erf, otypes=["d"])(x / sqrt(2))).astype(x.dtype)
@@ -87,4 +89,5 @@ class SimplifiedLayerNormalization(OpRun):
 OPERATORS = [
     *(Gelu, BiasGelu, FastGelu, QuickGelu),
     *(SkipLayerNormalization, SkipSimplifiedLayerNormalization, SimplifiedLayerNormalization),
+    *PRODUCTS,
 ]

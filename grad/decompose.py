@@ -1,0 +1,44 @@
+"""Differentiating an operator as the standard operators that it stands for."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import onnx_ir as ir
+
+from onnxgrad.grad.registry import GradientBuilder
+
+Forward = Callable[..., ir.Value | tuple[ir.Value | None, ...]]
+
+
+def through(
+    op: GradientBuilder, node: ir.Node, dys: Sequence[ir.Value | None], forward: Forward
+) -> dict[ir.Value, ir.Value]:
+    """The gradients of the inputs of `node`, whose outputs are also those of `forward(op, *inputs)`.
+
+    forward emits nodes, the walk runs over these, and those that no gradient needs are dropped later. It returns the
+    outputs in order, None for those that have no gradient.
+    """
+    inner = GradientBuilder(op.graph, parent=op, before=op.before)
+    inner.pull_back = op.pull_back
+    results = forward(inner, *node.inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    pairs = zip(results, dys, strict=False)
+    cotangents = {value: dy for value, dy in pairs if value is not None and dy is not None}
+    wanted = list(dict.fromkeys(value for value in node.inputs if value is not None and op.wants(value)))
+    return op.pull_back(op, _between(node.inputs, cotangents), cotangents, wanted)
+
+
+def _between(inputs: Iterable[ir.Value | None], results: Iterable[ir.Value]) -> list[ir.Node]:
+    """The nodes that compute `results` from `inputs`, in topological order."""
+    order: dict[ir.Node, None] = {}
+    known = set(inputs)
+
+    def visit(value: ir.Value | None) -> None:
+        producer = None if value is None or value in known else value.producer()
+        if producer is not None and producer not in order:
+            for operand in producer.inputs:
+                visit(operand)
+            order[producer] = None
+
+    for value in results:
+        visit(value)
+    return list(order)
