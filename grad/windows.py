@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
@@ -149,3 +151,71 @@ def tap_slice(
     if steps is None and not any(starts) and last == [padded.shape[axis] for axis in axes]:
         return padded
     return op.Slice(padded, starts, last, axes, steps)
+
+
+Sizes = list[int] | ir.Value
+"""One number per spatial axis: known, or int64[n] at run time."""
+
+
+def frame(op: Builder, x: ir.Value, y: ir.Value, window: Window) -> tuple[Sizes, Sizes]:
+    """The padding (begins, ends) of x that the windows of y reach into; less than `pads` where the last ones do not."""
+    assert window.kernel is not None
+    sizes, counts = spatial(x), spatial(y)
+    extents = [(size - 1) * dilation + 1 for size, dilation in zip(window.kernel, window.dilations, strict=True)]
+    if window.begins is not None and sizes is not None and counts is not None:
+        reach = [(n - 1) * stride + extent for n, stride, extent in zip(counts, window.strides, extents, strict=True)]
+        ends = [max(r - i - begin, 0) for r, i, begin in zip(reach, sizes, window.begins, strict=True)]
+        return list(window.begins), ends
+    begins: Sizes
+    if window.begins is None:
+        begins, _ = same_pads_at_run_time(op, x, op.constant(list(window.kernel)), window)
+    else:
+        begins = list(window.begins)
+    beyond = [extent - stride for extent, stride in zip(extents, window.strides, strict=True)]
+    needed = op.Add(op.Mul(spatial_of(op, y), list(window.strides)), beyond)
+    return begins, op.Max(op.Sub(op.Sub(needed, spatial_of(op, x)), begins), [0])
+
+
+def crop(op: Builder, padded: ir.Value, begins: Sizes, x: ir.Value) -> ir.Value:
+    """The part of `padded` that lies on x; zeros where it ends before x does."""
+    axes = list(range(2, rank(padded)))
+    if isinstance(begins, list) and not any(begins):
+        return fit_spatial(op, padded, x)
+    return fit_spatial(op, op.Slice(padded, begins, [2**62] * len(axes), axes), x)
+
+
+def merge_axes(op: Builder, value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
+    """`value` reshaped: each group of neighbouring axes becomes one axis; an empty group an axis of size 1."""
+    assert value.shape is not None
+    shape: list[int | None] = []
+    for group in groups:
+        dims = [value.shape[axis] for axis in group]
+        known = [dim for dim in dims if isinstance(dim, int)]
+        shape.append(prod(known) if len(known) == len(dims) else None)
+    if (
+        0 not in shape
+        and shape.count(None) <= 1
+        and all(len(g) == 1 and g[0] == i for i, g in enumerate(groups) if shape[i] is None)
+    ):
+        return op.Reshape(value, [0 if size is None else size for size in shape])
+    parts = []
+    for group, size in zip(groups, shape, strict=True):
+        if size is not None:
+            parts.append(op.constant([size]))
+            continue
+        dims_of = op.Shape(value, start=group[0], end=group[-1] + 1)
+        parts.append(dims_of if len(group) == 1 else op.ReduceProd(dims_of, [0], keepdims=1))
+    return op.Reshape(value, op.Concat(*parts, axis=0), allowzero=1)
+
+
+def fold(op: Builder, y: ir.Value, x: ir.Value, window: Window) -> ir.Value:
+    """Each element of y added to all elements of x in its window: [N, C, spatial of y] -> [N, C, spatial of x]."""
+    assert window.kernel is not None and y.dtype is not None
+    begins, _ = frame(op, x, y, window)
+    spots = [[axis] for axis in window.axes]
+    ones = op.constant(np.ones((1, 1, *window.kernel), y.dtype.numpy()))
+    pads = [*begins, *[0] * len(begins)] if isinstance(begins, list) else None
+    flat = merge_axes(op, y, [[0, 1], [], *spots])
+    full = op.ConvTranspose(flat, ones, strides=window.strides, dilations=window.dilations, pads=pads)
+    full = crop(op, full, [0] * len(begins) if isinstance(begins, list) else begins, x)
+    return op.Reshape(full, op.shape_of(x), allowzero=1)

@@ -20,7 +20,7 @@ from tests.grad import contrib_operators, reference_loops, reference_norms, refe
 
 Arrays = dict[str, np.ndarray]
 
-_OPERATORS = [*contrib_operators.OPERATORS, *reference_norms.OPERATORS]
+_OPERATORS = [*contrib_operators.OPERATORS, *reference_norms.OPERATORS, *reference_ops.OPERATORS]
 
 
 def _erf_in_float64(self, node, params):  # the reference rounds erf to float32, too coarse for differences

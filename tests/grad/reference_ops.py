@@ -4,6 +4,9 @@ from itertools import product
 
 import numpy as np
 import onnx.reference.ops.op_conv_transpose as reference_conv_transpose
+import onnx.reference.ops.op_lp_pool as reference_lp_pool
+import onnx.reference.ops.op_max_pool as reference_max_pool
+from onnx.reference.op_run import OpRun
 
 
 def conv_transpose(
@@ -49,3 +52,72 @@ def conv_transpose(
 
 
 reference_conv_transpose.ConvTranspose._run = conv_transpose  # type: ignore[method-assign]
+
+
+def _windows(x, kernel, auto_pad, ceil_mode, dilations, pads, strides, filler):
+    """What each kernel position sees, [positions, N, C, windows...], and the flat index of each element seen."""
+    n = x.ndim - 2
+    strides, dilations, pads = strides or [1] * n, dilations or [1] * n, list(pads or [0] * 2 * n)
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        sizes = x.shape[2:]
+        totals = [max((-(-i // s) - 1) * s + e - i, 0) for i, s, e in zip(sizes, strides, extents, strict=True)]
+        first = [t // 2 if auto_pad == "SAME_UPPER" else t - t // 2 for t in totals]
+        pads = first + [t - f for t, f in zip(totals, first, strict=True)]
+    counts = []
+    for i, s, e, a, z in zip(x.shape[2:], strides, extents, pads[:n], pads[n:], strict=True):
+        count = (-(-(i + a + z - e) // s) if ceil_mode else (i + a + z - e) // s) + 1
+        counts.append(count - (ceil_mode and (count - 1) * s >= i + a))
+    room = [(c - 1) * s + e for c, s, e in zip(counts, strides, extents, strict=True)]
+    beyond = [max(r - i - a, 0) for r, i, a in zip(room, x.shape[2:], pads[:n], strict=True)]
+    margins = [(0, 0), (0, 0), *zip(pads[:n], beyond, strict=True)]
+    padded = np.pad(x, margins, constant_values=filler)
+    indices = np.pad(np.arange(x.size).reshape(x.shape), margins)
+    seen = []
+    for tap in product(*map(range, kernel)):
+        starts = [t * d for t, d in zip(tap, dilations, strict=True)]
+        at = [slice(t, t + s * (c - 1) + 1, s) for t, s, c in zip(starts, strides, counts, strict=True)]
+        seen.append((padded[(..., *at)], indices[(..., *at)]))
+    return np.stack([values for values, _ in seen]), np.stack([where for _, where in seen])
+
+
+class MaxPool(OpRun):
+    """Also 3-D with uneven pads and SAME_LOWER; indices count over the whole tensor, as in onnxruntime."""
+
+    def _run(
+        self,
+        x,
+        auto_pad=None,
+        ceil_mode=None,
+        dilations=None,
+        kernel_shape=None,
+        pads=None,
+        storage_order=None,
+        strides=None,
+    ):
+        values, where = _windows(x, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides, -np.inf)
+        first = values.argmax(axis=0)[None]
+        y = np.take_along_axis(values, first, 0)[0]
+        return (y, np.take_along_axis(where, first, 0)[0])[: len(self.onnx_node.output)]
+
+
+class LpPool(OpRun):
+    """Also ceil_mode with windows that reach over the end."""
+
+    def _run(
+        self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, p=None, pads=None, strides=None
+    ):
+        values, _ = _windows(x, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides, 0)
+        return ((np.abs(values) ** p).sum(axis=0) ** (1 / p),)
+
+
+class GlobalLpPool(OpRun):
+    """Missing in the evaluator."""
+
+    def _run(self, x, p=None):
+        return ((np.abs(x) ** p).sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p),)
+
+
+OPERATORS = [GlobalLpPool]
+reference_max_pool.MaxPool._run = MaxPool._run  # type: ignore[method-assign]  (inside functions too)
+reference_lp_pool.LpPool._run = LpPool._run  # type: ignore[method-assign]
