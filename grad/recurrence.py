@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import Builder, describe
 from onnxgrad.grad.registry import GradientBuilder, Grads
-from onnxgrad.grad.subgraphs import add_input, add_output, body_builder
+from onnxgrad.grad.subgraphs import add_input, add_output, body_builder, remove_dead
 
 _END = 2**62
 _DEFAULTS: dict[str, tuple[float, ...]] = {
@@ -76,13 +76,20 @@ def _pick(op: Builder, condition: ir.Value, like: ir.Value, yes: float, no: floa
     return op.Where(condition, op.constant_like(like, yes), op.constant_like(like, no))
 
 
+LaneGrads = dict[str, ir.Value]
+"""Gradients of a lane's x [T,N,I], w, r, wb, rb, h0, c0, p, by these names."""
+
+Carried = tuple[list[ir.Value], list[ir.Value]]
+"""What a step of a scan gives: the next states, and what it puts out."""
+
+
 @dataclass
 class Lane:
     """One direction of a recurrent operator; time is axis 0, T steps, N sequences, I inputs, H hidden values, G gates.
 
-    x [T,N,I], w [G*H,I], r [G*H,H], wb and rb [G*H] (the halves of B), h0 and c0 [N,H] (zeros if left out), p the
-    peepholes [3*H], y [T,N,H]; dy, dy_h, dy_c their gradients or None; valid [T,N,1] is False where a sequence has ended.
-    reverse: time runs from the last step to the first.
+    x [T,N,I], w [G*H,I], r [G*H,H], wb and rb [G*H] (the halves of B), h0 and c0 [N,H] (zeros if left out), p
+    the peepholes [3*H], y [T,N,H]; dy, dy_h, dy_c gradients of the outputs; valid [T,N,1] is False where a sequence
+    has ended. reverse: time runs from the last step to the first.
     """
 
     op: Builder
@@ -146,11 +153,33 @@ class Lane:
         """`value` cut into equal parts along an axis."""
         return self.op.node("Split", value, outputs=parts, axis=axis, num_outputs=parts)
 
+    def feeds(self, *factors: ir.Value) -> list[ir.Value]:
+        """What the backward scan runs over: `factors` [T*N,K], dy, and what a step passes on (1 behind the end)."""
+        found = [self.steps(factor) for factor in factors]
+        found += [] if self.dy is None else [self.dy]
+        if self.valid is not None:
+            one, zero = self.op.constant_like(self.x, 1), self.op.constant_like(self.x, 0)
+            found.append(self.op.Where(self.valid, zero, one))
+        return found
+
+    def arriving(self, inner: Builder, carried: ir.Value, rest: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value | None]:
+        """In a step, from the last of its `feeds`: the gradient of its h, and the part of it that passes the step by."""
+        slices = list(rest)
+        dh = carried if self.dy is None else inner.Add(slices.pop(0), carried)
+        return dh, inner.Mul(dh, slices[0]) if slices else None
+
+    def projected(self, da: ir.Value, h: ir.Value) -> LaneGrads:
+        """Gradients of the operands of a = x W^T + h R^T + b, from da [T,N,G*H] and h [T*N,H]: one Gemm each."""
+        op, rows = self.op, self.rows(da)
+        bias = op.ReduceSum(rows, [0], keepdims=0)
+        x, w, r = op.MatMul(da, self.w), op.Gemm(rows, self.rows(self.x), transA=1), op.Gemm(rows, h, transA=1)
+        return {"x": x, "w": w, "r": r, "wb": bias, "rb": bias}
+
     def scan(
         self,
         states: Sequence[ir.Value],
         steps: Sequence[ir.Value],
-        body: Callable[..., tuple[list[ir.Value], list[ir.Value]]],
+        body: Callable[..., Carried],
         backward: bool,
     ) -> tuple[ir.Value, ...]:
         """Carry `states` over `steps` (each [T,...]), in the order of time or against it (backward).
@@ -179,9 +208,6 @@ class Lane:
             scan_output_directions=turned and [1] * len(results),
         )
 
-
-LaneGrads = dict[str, ir.Value]
-"""Gradients of a lane's x [T,N,I], w, r, wb, rb, h0, c0, p, by these names."""
 
 _NAMES = {"X": 0, "W": 1, "R": 2, "B": 3, "lens": 4, "h0": 5, "c0": 6, "P": 7}
 
@@ -270,10 +296,9 @@ def _all_lanes(
     sought: Sequence[str],
 ) -> tuple[ir.Value, ...]:
     if setting.layout:
-        orders = {0: [1, 0, 2], 5: [1, 0, 2], 6: [1, 0, 2], 8: [1, 2, 0, 3], 9: [1, 2, 0, 3], 10: [1, 0, 2], 11: [1, 0, 2]}
-        formals = [
-            op.Transpose(v, perm=orders[i]) if v is not None and i in orders else v for i, v in enumerate(formals)
-        ]
+        orders = {i: [1, 2, 0, 3] if i in (8, 9) else [1, 0, 2] for i in (0, 5, 6, 8, 9, 10, 11)}
+        turned = {i: op.Transpose(v, perm=orders[i]) for i, v in enumerate(formals) if v is not None and i in orders}
+        formals = [turned.get(i, v) for i, v in enumerate(formals)]
     lanes = [_lane(op, formals, setting, d) for d in range(len(setting.reverse))]
     grads = [cell(lane) for lane in lanes]
     results: list[ir.Value] = []
@@ -284,8 +309,10 @@ def _all_lanes(
         else:
             rows = [op.Unsqueeze(_part(op, found, name), [0]) for found in grads]
             result = rows[0] if len(rows) == 1 else op.Concat(*rows, axis=0)
-        turned = setting.layout and name in ("X", "h0", "c0")
-        results.append(op.Transpose(result, perm=[1, 0, 2]) if turned else result)
+        if setting.layout and name in ("X", "h0", "c0"):
+            result = op.Transpose(result, perm=[1, 0, 2])
+        results.append(result)
+    remove_dead(op.graph, needed=results)
     return tuple(results)
 
 

@@ -169,7 +169,7 @@ class Builder:
             None if v is None else ir.Value(name=f"x{i}", type=v.type, shape=v.shape) for i, v in enumerate(inputs)
         ]
         graph = ir.Graph([v for v in formals if v is not None], [], nodes=[], opset_imports={"": self.opset}, name=name)
-        inner = Builder(graph, opset=self.opset)
+        inner = Builder(graph, opset=self.opset, share=True)
         inner.functions = self.functions
         inner.context.reserve_symbol_names(_symbols(graph))
         for formal, actual in zip(formals, inputs, strict=True):

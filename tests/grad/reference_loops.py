@@ -1,5 +1,5 @@
-"""Operators that onnx's reference evaluator leaves incomplete: RNN, GRU and LSTM with all attributes, Scan with axes and
-directions, Loop with scalar rows or none. float64 stays float64."""
+"""Operators that onnx's reference evaluator leaves incomplete, whole and in any float type: RNN, GRU and LSTM with all
+attributes, Scan with axes and directions, Loop with scalar rows or none."""
 
 import numpy as np
 import onnx.helper
@@ -142,7 +142,7 @@ class Scan(OpRun):
         stacks = list(zip(*results, strict=True))
         axes, turned = slots("scan_output_axes", len(stacks)), slots("scan_output_directions", len(stacks))
         flipped = [stack[::-1] if backward else stack for stack, backward in zip(stacks, turned, strict=True)]
-        return tuple([*states, *(np.stack(stack, axis) for stack, axis in zip(flipped, axes, strict=True))])
+        return (*states, *(np.stack(stack, axis) for stack, axis in zip(flipped, axes, strict=True)))
 
 
 class Loop(OpRun):
