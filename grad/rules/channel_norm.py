@@ -135,7 +135,7 @@ def mean_variance_normalization(op: GradientBuilder, node: ir.Node, dy: ir.Value
     return (None if dx is None else cast(op, dx, x.dtype),)
 
 
-@gradient("LpNormalization", note="0 where the norm is 0")
+@gradient("LpNormalization", note="0 where the norm is 0; p = 1: |x| has slope 0 at 0")
 def lp_normalization(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = x / ||x||_p:  dx = (dy - s sum(dy y)) / ||x||, s = y for p = 2, sign(x) for p = 1"""
     (x,) = node.inputs
