@@ -155,6 +155,8 @@ def _spread(
                 why="a gradient has the dtype and shape of its operand",
                 fix="mend the rule",
             )
+        if grad.shape is None:
+            grad.shape = value.shape
         parts.setdefault(value, []).append(grad)
 
 

@@ -131,7 +131,8 @@ def map_sequence(
     inner = body_builder(op, op.names.fresh_node(f"{op.scope}.each" if op.scope else "each"))
     kind = sequences[0].type
     assert isinstance(kind, ir.SequenceType)
-    add_output(inner, each(inner, *(add_input(inner, "item", kind.elem_type) for _ in sequences)))
+    items = [add_input(inner, "item", kind.elem_type, sequence.shape) for sequence in sequences]
+    add_output(inner, each(inner, *items))
     result = op.SequenceMap(*sequences, body=inner.graph)
     result.type = kind if dtype is None else ir.SequenceType(ir.TensorType(dtype))
     return result

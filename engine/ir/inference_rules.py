@@ -12,6 +12,7 @@ from onnx_shape_inference import ShapeInferenceContext, registry
 
 from onnxgrad.engine.ir.broadcast_dims import mend_broadcasting
 from onnxgrad.engine.ir.matmul_dims import mended_fused_matmul
+from onnxgrad.engine.ir.sequence_shapes import collect_sequence_rules
 from onnxgrad.engine.ir.slice_dims import mended_slice
 
 Rule = Callable[[ShapeInferenceContext, ir.Node], None]
@@ -24,6 +25,7 @@ def collect_rules() -> None:
     """Fill `onnx_shape_inference.registry`: its own rules, and those of this file in front of them."""
     registry.collect()
     mend_broadcasting()
+    collect_sequence_rules()
     for op_type, operand, rule in (
         ("Split", 1, _split),
         ("Squeeze", 1, _squeeze),
