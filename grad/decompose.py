@@ -22,7 +22,10 @@ def through(
     results = forward(inner, *node.inputs)
     results = results if isinstance(results, tuple) else (results,)
     pairs = zip(results, dys, strict=False)
-    cotangents = {value: dy for value, dy in pairs if value is not None and dy is not None}
+    cotangents: dict[ir.Value, ir.Value] = {}
+    for value, dy in pairs:
+        if value is not None and dy is not None:
+            cotangents[value] = op.Add(cotangents[value], dy) if value in cotangents else dy
     wanted = list(dict.fromkeys(value for value in node.inputs if value is not None and op.wants(value)))
     return op.pull_back(op, _between(node.inputs, cotangents), cotangents, wanted)
 

@@ -5,6 +5,7 @@ from math import erf, sqrt
 import numpy as np
 from onnx.reference.op_run import OpRun
 
+from tests.grad.contrib_attention import ATTENTION
 from tests.grad.contrib_matmul import PRODUCTS
 
 
@@ -90,4 +91,5 @@ OPERATORS = [
     *(Gelu, BiasGelu, FastGelu, QuickGelu),
     *(SkipLayerNormalization, SkipSimplifiedLayerNormalization, SimplifiedLayerNormalization),
     *PRODUCTS,
+    *ATTENTION,
 ]
