@@ -1,4 +1,4 @@
-"""Attention of com.microsoft for onnx's reference evaluator."""
+"""Attention for onnx's reference evaluator: of com.microsoft, and what it computes in float32 whatever the inputs."""
 
 import numpy as np
 from onnx.reference.op_run import OpRun
@@ -49,4 +49,37 @@ class MultiHeadAttention(OpRun):
         return (y, k, v)[: len(self.onnx_node.output)]
 
 
-ATTENTION = [RotaryEmbedding, MultiHeadAttention]
+class LinearAttention(OpRun):
+    op_domain = ""
+
+    def _run(self, q, k, v, state=None, decay=None, beta=None, q_num_heads=None, kv_num_heads=None, **_):
+        heads = lambda x, count: x.reshape(*x.shape[:2], count, -1).swapaxes(1, 2)  # noqa: E731
+        q, k, v = heads(q, q_num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
+        decay = None if decay is None else heads(decay, kv_num_heads)
+        state, rows = state.copy(), []
+        for t in range(q.shape[2]):
+            state = state if decay is None else state * np.exp(decay[:, :, t, :, None])
+            row = v[:, :, t]
+            if beta is not None:
+                row = beta[:, t, :, None] * (row - np.einsum("bhdm,bhd->bhm", state, k[:, :, t]))
+            state = state + k[:, :, t, :, None] * row[:, :, None]
+            read = np.repeat(state, q_num_heads // kv_num_heads, axis=1)
+            rows.append(np.einsum("bhd,bhdm->bhm", q[:, :, t], read) / q.dtype.type(np.sqrt(q.shape[3])))
+        y = np.stack(rows, 1)
+        return (y.reshape(*y.shape[:2], -1), state)[: len(self.onnx_node.output)]
+
+
+class CausalConvWithState(OpRun):
+    op_domain = ""
+
+    def _run(self, x, w, bias=None, state=None, activation=None):
+        width = w.shape[2]
+        state = np.zeros((*x.shape[:2], width - 1), x.dtype) if state is None else state
+        padded = np.concatenate([state, x], 2)
+        y = sum(padded[:, :, i : i + x.shape[2]] * w[:, 0, i, None] for i in range(width))
+        y = y if bias is None else y + bias[:, None]
+        y = y / (1 + np.exp(-y)) if activation == "silu" else y
+        return (y, padded[:, :, x.shape[2] :])[: len(self.onnx_node.output)]
+
+
+ATTENTION = [RotaryEmbedding, MultiHeadAttention, LinearAttention, CausalConvWithState]
