@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import OptionError
-from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.builder import Builder, trailing_ones
 
 
 class Optimizer(ABC):
@@ -142,7 +142,11 @@ class AdamW(Optimizer):
 
 
 def _like(op: Builder, scalar: ir.Value, parameter: ir.Value) -> ir.Value:
-    return scalar if scalar.dtype == parameter.dtype else op.Cast(scalar, to=parameter.dtype)
+    """`scalar` in the dtype of the parameter, and in its rank if that ends in a dimension of 1 (see the builder)."""
+    if scalar.dtype != parameter.dtype:
+        scalar = op.Cast(scalar, to=parameter.dtype)
+    ones = trailing_ones(parameter)
+    return op.Reshape(scalar, [1] * ones) if ones else scalar
 
 
 def _check_range(name: str, number: float, below: float = float("inf")) -> None:
