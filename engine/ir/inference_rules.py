@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
 from onnxgrad.engine.ir.broadcast_dims import mend_broadcasting
+from onnxgrad.engine.ir.classical_rules import collect_classical_rules
 from onnxgrad.engine.ir.matmul_dims import mended_fused_matmul
 from onnxgrad.engine.ir.sequence_shapes import collect_sequence_rules
 from onnxgrad.engine.ir.slice_dims import mended_slice
@@ -25,6 +26,7 @@ def collect_rules() -> None:
     """Fill `onnx_shape_inference.registry`: its own rules, and those of this file in front of them."""
     registry.collect()
     mend_broadcasting()
+    collect_classical_rules()
     collect_sequence_rules()
     for op_type, operand, rule in (
         ("Split", 1, _split),
