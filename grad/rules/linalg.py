@@ -14,6 +14,8 @@ def matmul(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = a b:  da = dy b^T, db = a^T dy, with vectors as rows (a) and columns (b)"""
     a, b = node.inputs
     assert a is not None and b is not None
+    if rank(a) >= 2 and rank(b) == 2:
+        return _by_matrix(op, a, b, dy)
     rows = op.Unsqueeze(a, [0]) if rank(a) == 1 else a
     columns = op.Unsqueeze(b, [1]) if rank(b) == 1 else b
     if rank(a) == 1:
@@ -28,6 +30,15 @@ def matmul(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
         db = op.MatMul(transposed(op, rows), dy)
         db = op.Squeeze(db, [-1]) if rank(b) == 1 else db
     return da, db
+
+
+def _by_matrix(op: GradientBuilder, a: ir.Value, b: ir.Value, dy: ir.Value) -> Grads:
+    """A stack of rows times one matrix: db is one product over all rows, with no sum over the stack afterwards."""
+    da = op.MatMul(dy, transposed(op, b)) if op.wants(a) else None
+    if not op.wants(b):
+        return da, None
+    flat_a, flat_dy = (op.Flatten(v, axis=rank(v) - 1) if rank(v) > 2 else v for v in (a, dy))
+    return da, op.Gemm(flat_a, flat_dy, transA=1)
 
 
 def transposed(op: Builder, matrix: ir.Value) -> ir.Value:
