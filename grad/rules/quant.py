@@ -5,13 +5,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.grad.decompose import through
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient, no_gradient
 from onnxgrad.grad.scatter import shaped_like
 from onnxgrad.grad.straight_through import quantizer
 
-no_gradient(
-    "QuantizeLinear", "DynamicQuantizeLinear", reason="the output is rounded; og.straight_through gives x a gradient"
-)
+no_gradient("QuantizeLinear", reason="the output is rounded; og.straight_through gives x and scale a gradient")
 
 
 @gradient(
@@ -22,13 +21,25 @@ def dequantize_linear(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads
     scale, source = node.inputs[1], quantizer(node)
     assert scale is not None
     grads: dict[ir.Value, ir.Value] = {}
-    if op.wants(scale):
+    if op.wants(scale) and not (source is not None and scale in source.outputs):
         grads[scale] = _per_scale(op, op.Mul(dy, _units(op, node, scale)), scale, node)
     if source is None:
         return grads
     for value, grad in _through(op, node, source, dy).items():
         grads[value] = op.Add(grads[value], grad) if value in grads else grad
     return grads
+
+
+@gradient("DynamicQuantizeLinear", note="of the scale; the integers have none without og.straight_through")
+def dynamic_quantize_linear(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
+    """scale = (max(x, 0) - min(x, 0)) / 255:  dx = dscale / 255 at the largest element, less that at the smallest"""
+
+    def forward(op: Builder, x: ir.Value) -> tuple[ir.Value | None, ...]:
+        zero = op.constant_like(x, 0)
+        high, low = op.Max(op.ReduceMax(x, keepdims=0), zero), op.Min(op.ReduceMin(x, keepdims=0), zero)
+        return None, op.Div(op.Sub(high, low), op.constant_like(x, 255))
+
+    return through(op, node, dys, forward)
 
 
 def _units(op: Builder, node: ir.Node, scale: ir.Value) -> ir.Value:

@@ -1,5 +1,7 @@
 """Cases for grad/rules/quant.py."""
 
+from typing import Any
+
 import numpy as np
 
 from tests.grad.checks import Case
@@ -14,6 +16,12 @@ def dequantize(x, scale, zero=None, name="", **attributes) -> Case:
     return Case("DequantizeLinear", inputs, attributes, name=f"DequantizeLinear-{name}")
 
 
+COARSE: dict[str, Any] = {
+    "half": False,
+    "second": False,
+    "tolerance": 1e-4,
+}  # the reference computes the scale in float32
+
 CASES = [
     dequantize(INT8, (), name="scalar"),
     dequantize(UINT8, (), np.array(128, np.uint8), name="zero-point"),
@@ -21,4 +29,14 @@ CASES = [
     dequantize(INT8, (2,), name="axis-0", axis=-2),
     dequantize(WIDE, (2, 2, 2), name="blocks", axis=1, block_size=3),
     dequantize(WIDE, (2, 2, 2), np.ones((2, 2, 2), np.int8), name="short-block", axis=1, block_size=4),
+    Case("DynamicQuantizeLinear", ((2, 3),), outputs=3, seeded=(1,), **COARSE),
+    Case(
+        "DynamicQuantizeLinear",
+        ((4,),),
+        outputs=3,
+        seeded=(1,),
+        domain=(1.0, 2.0),
+        **COARSE,
+        name="DynamicQuantizeLinear-positive",
+    ),
 ]
