@@ -47,6 +47,7 @@ def collect_rules() -> None:
     registry.register("", "Unique", since_version=11)(_unique)
     registry.register("", "Col2Im", since_version=18)(_col2im(registry.get("", "Col2Im", version=18)))
     registry.register("", "Scan", since_version=8)(_scan_8)
+    registry.register("", "Loop", since_version=1)(_loop)
     registry.register("", "GroupNormalization", since_version=18)(_like_first)
     registry.register("", "Slice", since_version=1)(_slice_1)
     registry.register("", "TopK", since_version=1)(_top_k_1)
@@ -152,6 +153,19 @@ def _unique(context: ShapeInferenceContext, node: ir.Node) -> None:
     for index, output in enumerate(node.outputs[1:]):
         size = found if index != 1 else context.new_symbolic_dim()  # inverse_indices has one entry for each slice of x
         context.set_shape_and_dtype(output, ir.Shape([size]), ir.DataType.INT64)
+
+
+def _loop(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """Both the trip count and the condition are optional."""
+    body = node.attributes["body"].as_graph()
+    carried = len(node.inputs) - 2
+    trips = None if node.inputs[0] is None else context.get_symbolic_value(node.inputs[0])
+    for index, (output, result) in enumerate(zip(node.outputs, body.outputs[1:], strict=False)):
+        shape = result.shape
+        if index >= carried and shape is not None:
+            length = trips[0] if trips is not None and len(trips) == 1 else context.new_symbolic_dim()
+            shape = ir.Shape([length, *shape.dims])
+        output.type, output.shape = result.type, shape
 
 
 def _scan_8(context: ShapeInferenceContext, node: ir.Node) -> None:

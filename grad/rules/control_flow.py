@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GradientError
-from onnxgrad.engine.ir.builder import describe
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.subgraphs import (
     Replay,
@@ -15,7 +13,6 @@ from onnxgrad.grad.subgraphs import (
     add_output,
     all_inputs,
     captured,
-    is_sequence,
     remove_dead,
     replay,
     zeros,
@@ -261,7 +258,7 @@ class _Head:
         self.body = body
         first = next(iter(body.op.graph), None)
         self.op = GradientBuilder(body.op.graph, parent=body.op, before=first)
-        self.op.scope = body.op.scope
+        self.op.pull_back, self.op.scope = body.op.pull_back, body.op.scope
 
     def emit(self, op_type: str, *inputs: ir.Value) -> ir.Value:
         """Add a node."""
@@ -285,16 +282,22 @@ def _recall(op: GradientBuilder, node: ir.Node, index: int, head: _Head, turn: i
     """The carried value `index` as iteration `turn` got it: from a scanned output, or a sequence where shapes vary."""
     graph = node.attributes["body"].as_graph()
     value = graph.inputs[index]
-    if is_sequence(value) or not isinstance(value.type, ir.TensorType):
-        raise GradientError(
-            f"the gradient of this Loop needs the sequence {value.name!r} of every iteration",
-            where=describe(node),
-            why="ONNX has no sequences of sequences to keep it in",
-            fix="carry a tensor, or collect with a scan output",
-        )
+    if not isinstance(value.type, ir.TensorType):
+        return _run_again(node, index, head, turn)
     if _keeps_shape(value, graph.outputs[index - 1]):
         return head.emit("Gather", _put_out(op, node, graph, value, None), turn)
     return head.emit("SequenceAt", _record_sequence(op, node, index), turn)
+
+
+def _run_again(node: ir.Node, index: int, head: _Head, turn: ir.Value) -> ir.Value:
+    """The carried sequence `index` as iteration `turn` got it: none of sequences can be kept, so the loop runs up to it."""
+    body = replay(head.op, node.attributes["body"].as_graph(), f"{head.op.scope}.again")
+    count = len(node.inputs) - 2
+    for output in body.outputs[: 1 + count]:
+        add_output(body.op, output)
+    body.op.graph.inputs[:] = body.inputs
+    remove_dead(body.op.graph)
+    return head.op.node("Loop", turn, *node.inputs[1:], outputs=count, body=body.op.graph)[index - 2]
 
 
 def _keeps_shape(before: ir.Value, after: ir.Value) -> bool:

@@ -1,4 +1,4 @@
-"""Sequences and optionals: the gradient of a sequence is a sequence of gradients, that of an optional is its element's."""
+"""Sequences and optionals: the gradient of a sequence is a sequence of gradients, that of an optional is its item's."""
 
 import onnx_ir as ir
 

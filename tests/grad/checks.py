@@ -1,5 +1,6 @@
 """Checking a gradient rule: one `Case` is one node; its gradients are compared with central differences in float64."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnx.helper as oh
+import onnx.parser
 import onnx.reference.ops.op_erf as reference_erf
 import onnx_ir as ir
 import onnxruntime as ort
@@ -35,7 +37,7 @@ reference_erf.Erf.__init__ = _erf_in_float64  # type: ignore[method-assign]
 
 @dataclass(frozen=True)
 class Case:
-    """One node of `op_type`.
+    """One node of `op_type`, or `nodes` in ONNX text over x0, x1, ... that give y0, y1, ...; T is the float type.
 
     inputs: a shape (a float input, drawn from `domain`), an array (floats are differentiated, others are constants: an initializer
     of the model), or None (left out). outputs: how many the node has, `seeded`: which of them the scalar depends on (all float
@@ -59,6 +61,7 @@ class Case:
     half: bool = True
     runs32: bool = True
     forward: str = "reference"
+    nodes: str = ""
 
     def __str__(self) -> str:
         spelled = ",".join(f"{k}={v}" for k, v in self.attributes.items() if not isinstance(v, onnx.GraphProto))
@@ -122,12 +125,15 @@ def build(case: Case, dtype: type, symbolic: bool) -> tuple[onnx.ModelProto, Arr
             feeds[f"x{i}"] = value
         else:
             constants.append(onnx.numpy_helper.from_array(value, f"x{i}"))
-    node = oh.make_node(
-        case.op_type, names, [f"y{k}" for k in range(case.outputs)], domain=case.op_domain, **case.attributes
-    )
+    outputs = [f"y{k}" for k in range(case.outputs)]
+    nodes = [oh.make_node(case.op_type, names, outputs, domain=case.op_domain, **case.attributes)]
+    if case.nodes:
+        kind = {np.float64: "double", np.float32: "float"}.get(dtype, "float16")
+        text = re.sub(r"\bT\b", kind, case.nodes)
+        nodes = list(onnx.parser.parse_graph(f"g () => () {{ {text} }}").node)
     seeded = case.seeded if case.seeded is not None else range(case.outputs)
     results = [oh.make_tensor_value_info(f"y{k}", code, None) for k in seeded]
-    graph = oh.make_graph([node], "case", infos, results, constants)
+    graph = oh.make_graph(nodes, "case", infos, results, constants)
     imports = [oh.make_opsetid("", case.opset)]
     if case.op_domain:
         imports.append(oh.make_opsetid(case.op_domain, 1))

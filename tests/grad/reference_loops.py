@@ -1,10 +1,19 @@
 """Operators that onnx's reference evaluator leaves incomplete, whole and in any float type: RNN, GRU and LSTM with all
-attributes, Scan with axes and directions, Loop with scalar rows or none."""
+attributes, Scan with axes and directions, Loop with scalar rows or none, sequences and optionals."""
 
 import numpy as np
 import onnx.helper
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_gru, op_loop, op_lstm, op_rnn, op_scan
+from onnx.reference.ops import (
+    op_gru,
+    op_loop,
+    op_lstm,
+    op_optional,
+    op_rnn,
+    op_scan,
+    op_sequence_insert,
+    op_sequence_map,
+)
 
 ACTIVATIONS = {
     "sigmoid": lambda x, a, b: 1 / (1 + np.exp(-x)),
@@ -173,9 +182,34 @@ def _none(kind):
     return np.zeros((0, *(dim.dim_value for dim in tensor.shape.dim)), dtype)
 
 
+class SequenceInsert(OpRun):
+    def _run(self, sequence, item, position=None):  # the evaluator's own puts at 0 what belongs at the end
+        place = len(sequence) if position is None else int(position)
+        place += len(sequence) if place < 0 else 0
+        return ([*sequence[:place], item, *sequence[place:]],)
+
+
+class SequenceMap(OpRun):
+    def _run(self, sequence, *others, body=None, attributes=None):  # the evaluator's own knows one other sequence
+        results = [[] for _ in body.output_names]
+        for k, item in enumerate(sequence):
+            items = [item, *(other[k] if isinstance(other, list) else other for other in others)]
+            values = body.run(None, dict(zip(body.input_names, items, strict=True)))
+            for result, value in zip(results, values, strict=True):
+                result.append(value)
+        return tuple(results)
+
+
+class Optional(OpRun):
+    def _run(self, x=None, type=None):  # the evaluator's own gives a list that OptionalGetElement does not open
+        return (x,)
+
+
 def _put_in_place():
     """Let the evaluator use these, also in function bodies, where it ignores operators that it is given."""
-    for mended, module in ((RNN, op_rnn), (GRU, op_gru), (LSTM, op_lstm), (Scan, op_scan), (Loop, op_loop)):
+    pairs = [(RNN, op_rnn), (GRU, op_gru), (LSTM, op_lstm), (Scan, op_scan), (Loop, op_loop), (Optional, op_optional)]
+    pairs += [(SequenceInsert, op_sequence_insert), (SequenceMap, op_sequence_map)]
+    for mended, module in pairs:
         kept = getattr(module, f"Common{mended.__name__}", None) or getattr(module, mended.__name__)
         kept.__init__, kept._run, kept.need_context = OpRun.__init__, mended._run, mended.need_context
 
