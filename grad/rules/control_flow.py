@@ -290,7 +290,7 @@ def _recall(op: GradientBuilder, node: ir.Node, index: int, head: _Head, turn: i
 
 
 def _run_again(node: ir.Node, index: int, head: _Head, turn: ir.Value) -> ir.Value:
-    """The carried sequence `index` as iteration `turn` got it: the loop runs up to it, as sequences are not recorded."""
+    """The carried sequence `index` as iteration `turn` got it: the loop runs again up to there."""
     body = replay(head.op, node.attributes["body"].as_graph(), f"{head.op.scope}.again")
     count = len(node.inputs) - 2
     for output in body.outputs[: 1 + count]:
