@@ -5,7 +5,7 @@ import onnx_ir as ir
 from onnxgrad.engine.ir.builder import rank
 from onnxgrad.grad.counts import inverse_count
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
-from onnxgrad.grad.standardize import Standard, cast, mean, pull_back, standardize, wide_type
+from onnxgrad.grad.standardize import Standard, cast, mean, pull_back, wide_type
 
 
 @gradient("BatchNormalization", since=14)
@@ -46,23 +46,57 @@ def _batch_statistics(
     wide, keep = wide_type(*node.inputs), node.attributes.get_float("momentum", 0.9)
     whole = cast(op, x, wide)
     axes = [axis for axis in range(rank(x)) if axis != 1]
-    batch = standardize(op, whole, axes, node.attributes.get_float("epsilon", 1e-5))
-    dx = d_scale = d_b = None
+    parts: list[ir.Value] = []
+    d_scale = d_b = None
     if dy is not None:
-        dy = cast(op, dy, wide)
-        dx = pull_back(op, batch, op.Mul(dy, _per_channel(op, cast(op, scale, wide), x)))
-        d_scale = cast(op, _channel_sum(op, op.Mul(dy, batch.z)), scale.dtype)
-        d_b = cast(op, _channel_sum(op, dy), b.dtype)
-    share = op.Mul(inverse_count(op, whole, batch.inverse, axes), 1 - keep)
+        epsilon = node.attributes.get_float("epsilon", 1e-5)
+        factor = _per_channel(op, cast(op, scale, wide), x)
+        dx, *sums = _normalized(op, whole, factor, cast(op, dy, wide), axes, axes, epsilon)
+        d_scale, d_b = (cast(op, op.Reshape(v, op.shape_of(scale)), scale.dtype) for v in sums)
+        parts.append(dx)
+    center_kept = mean(op, whole, axes)
+    share = op.Mul(inverse_count(op, whole, center_kept, axes), 1 - keep)
     if d_mean is not None:
         even = op.Mul(_per_channel(op, cast(op, d_mean, wide), x), share)
-        dx = op.Expand(even, op.shape_of(x)) if dx is None else op.Add(dx, even)
+        parts.append(op.Expand(even, op.shape_of(x)))
     if d_var is not None:
-        deviation = op.Sub(whole, mean(op, whole, axes))
-        tilt = op.Mul(deviation, op.Mul(_per_channel(op, cast(op, d_var, wide), x), op.Mul(share, 2.0)))
-        dx = tilt if dx is None else op.Add(dx, tilt)
+        slope = op.Mul(_per_channel(op, cast(op, d_var, wide), x), op.Mul(share, 2.0))
+        parts.append(op.Mul(op.Sub(whole, center_kept), slope))
+    total = op.Sum(*parts) if len(parts) > 1 else parts[0]
     d_center, d_given = (None if grad is None else op.Mul(grad, keep) for grad in (d_mean, d_var))
-    return [None if dx is None else cast(op, dx, x.dtype), d_scale, d_b, d_center, d_given]
+    return [cast(op, total, x.dtype), d_scale, d_b, d_center, d_given]
+
+
+def _normalized(
+    op: GradientBuilder,
+    x: ir.Value,
+    scale: ir.Value,
+    dy: ir.Value,
+    axes: list[int],
+    inner: list[int],
+    epsilon: float,
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Gradients of x, scale and b for y = d r scale + b, d = x - mean, r = 1 / sqrt(variance + epsilon).
+
+    Statistics are taken over `axes`. scale and b do not vary along `inner`, which are some of them; their gradients are
+    still to be summed over the other axes they lack. dx = dy scale r - d r^3 sum(dy scale d)/n - r sum(dy scale)/n,
+    where the sums over `inner` come first and without the scale: they are those that scale and b need.
+    """
+    deviation = op.Sub(x, mean(op, x, axes))
+    variance = mean(op, op.Mul(deviation, deviation), axes)
+    inverse = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
+    level, tilt = (_sum(op, value, inner) for value in (dy, op.Mul(dy, deviation)))
+    rest = [axis for axis in axes if axis not in inner]
+    share = op.Mul(inverse, inverse_count(op, x, inverse, axes))
+    even = op.Mul(_sum(op, op.Mul(level, scale), rest), share)
+    slope = op.Mul(_sum(op, op.Mul(tilt, scale), rest), op.Mul(share, op.Mul(inverse, inverse)))
+    dx = op.Sub(op.Sub(op.Mul(dy, op.Mul(scale, inverse)), op.Mul(deviation, slope)), even)
+    return dx, op.Mul(tilt, inverse), level
+
+
+def _sum(op: GradientBuilder, value: ir.Value, axes: list[int]) -> ir.Value:
+    """The sum over `axes`, which are kept as 1."""
+    return op.ReduceSum(value, axes, keepdims=1) if axes else value
 
 
 @gradient("InstanceNormalization")
@@ -70,13 +104,12 @@ def instance_normalization(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> 
     """y = z scale + b, z = x standardized over the spatial axes of each channel of each sample"""
     x, scale, b = node.inputs
     assert x is not None and scale is not None and b is not None
-    wide = wide_type(x)
-    axes = list(range(2, rank(x)))
-    standard = standardize(op, cast(op, x, wide), axes, node.attributes.get_float("epsilon", 1e-5))
-    dy = cast(op, dy, wide)
-    dx = pull_back(op, standard, op.Mul(dy, _per_channel(op, cast(op, scale, wide), x)))
-    d_scale = cast(op, _channel_sum(op, op.Mul(dy, standard.z)), scale.dtype)
-    return None if dx is None else cast(op, dx, x.dtype), d_scale, cast(op, _channel_sum(op, dy), b.dtype)
+    wide, axes = wide_type(x), list(range(2, rank(x)))
+    factor = _per_channel(op, cast(op, scale, wide), x)
+    epsilon = node.attributes.get_float("epsilon", 1e-5)
+    dx, *sums = _normalized(op, cast(op, x, wide), factor, cast(op, dy, wide), axes, axes, epsilon)
+    d_scale, d_b = (cast(op, _channel_sum(op, value), scale.dtype) for value in sums)
+    return cast(op, dx, x.dtype), d_scale, d_b
 
 
 @gradient("GroupNormalization")
@@ -86,18 +119,13 @@ def group_normalization(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Gra
     assert x is not None and scale is not None and b is not None
     wide, groups, count = wide_type(x), node.attributes.get_int("num_groups", 1), rank(x)
     split = _grouped_shape(op, x, groups)  # [N, groups, C / groups, ...]
-    axes = list(range(2, count + 1))
     whole, dy = (op.Reshape(cast(op, value, wide), split, allowzero=1) for value in (x, dy))
-    standard = standardize(op, whole, axes, node.attributes.get_float("epsilon", 1e-5))
-    by_group = op.opset < 21
-    shared = axes if by_group else axes[1:]  # axes along which scale and b are the same
-    factor = cast(op, scale, wide) if by_group else op.Reshape(cast(op, scale, wide), [groups, -1])
-    dx = pull_back(op, standard, op.Mul(dy, op.Unsqueeze(factor, [axis - 1 for axis in shared]) if shared else factor))
-    assert dx is not None
-    sums = [op.ReduceSum(value, [0, *shared], keepdims=0) for value in (op.Mul(dy, standard.z), dy)]
+    axes = list(range(2, count + 1))
+    inner = axes if op.opset < 21 else axes[1:]  # along which scale and b are the same
+    factor = op.Reshape(cast(op, scale, wide), [groups, -1, *[1] * (count - 2)])
+    dx, *sums = _normalized(op, whole, factor, dy, axes, inner, node.attributes.get_float("epsilon", 1e-5))
     d_scale, d_b = (
-        cast(op, op.Reshape(total, op.shape_of(value)), value.dtype)
-        for total, value in zip(sums, (scale, b), strict=True)
+        cast(op, op.Reshape(op.ReduceSum(value, [0], keepdims=0), op.shape_of(scale)), scale.dtype) for value in sums
     )
     return cast(op, op.Reshape(dx, op.shape_of(x), allowzero=1), x.dtype), d_scale, d_b
 
