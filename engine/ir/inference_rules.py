@@ -13,6 +13,7 @@ from onnx_shape_inference import ShapeInferenceContext, registry
 from onnxgrad.engine.ir.broadcast_dims import mend_broadcasting
 from onnxgrad.engine.ir.classical_rules import collect_classical_rules
 from onnxgrad.engine.ir.matmul_dims import mended_fused_matmul
+from onnxgrad.engine.ir.operand_ranks import collect_rank_rules
 from onnxgrad.engine.ir.sequence_shapes import collect_sequence_rules
 from onnxgrad.engine.ir.slice_dims import mended_slice
 
@@ -28,6 +29,7 @@ def collect_rules() -> None:
     mend_broadcasting()
     collect_classical_rules()
     collect_sequence_rules()
+    collect_rank_rules()
     for op_type, operand, rule in (
         ("Split", 1, _split),
         ("Squeeze", 1, _squeeze),
@@ -45,6 +47,9 @@ def collect_rules() -> None:
     fused = registry.get("com.microsoft", "FusedMatMul", version=1)
     registry.register("com.microsoft", "FusedMatMul", since_version=1)(mended_fused_matmul(fused))
     registry.register("", "Unique", since_version=11)(_unique)
+    for version in (18, 19):
+        known = registry.get("", "Resize", version=version)
+        registry.register("", "Resize", since_version=version)(_resize(known))
     registry.register("", "Col2Im", since_version=18)(_col2im(registry.get("", "Col2Im", version=18)))
     registry.register("", "Scan", since_version=8)(_scan_8)
     registry.register("", "Loop", since_version=1)(_loop)
@@ -221,5 +226,21 @@ def _col2im(known: Rule) -> Rule:
             return
         dims = [columns.shape[0], *_unknown(context, 1 + count)]
         context.set_shape_and_dtype(node.outputs[0], ir.Shape(dims), columns.dtype)
+
+    return infer
+
+
+def _resize(known: Rule) -> Rule:
+    """The rank only, where the sizes given are bounds that keep_aspect_ratio_policy goes below or above."""
+
+    def infer(context: ShapeInferenceContext, node: ir.Node) -> None:
+        policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
+        x = node.inputs[0]
+        if policy == "stretch" or len(node.inputs) < 4 or x is None or x.shape is None:
+            known(context, node)
+            return
+        axes = [axis % len(x.shape) for axis in node.attributes.get_ints("axes", range(len(x.shape)))]
+        dims = [context.new_symbolic_dim() if k in axes else dim for k, dim in enumerate(x.shape)]
+        context.set_shape_and_dtype(node.outputs[0], ir.Shape(dims), x.dtype)
 
     return infer

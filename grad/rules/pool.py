@@ -198,7 +198,7 @@ def max_unpool(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 
 
 def _before_padding(op: Builder, node: ir.Node, x: ir.Value, dy: ir.Value) -> ir.Value:
-    """dy cut to the shape that the indices refer to, which kernel, strides and pads give; output_shape adds to its end."""
+    """dy cut to the shape that the indices refer to: of kernel, strides and pads. output_shape adds to its end."""
     window = window_of(node, x, node.attributes.get_ints("kernel_shape"))
     assert window.kernel is not None
     pads = zip(window.kernel, window.strides, window.begins or (), window.ends or (), strict=True)

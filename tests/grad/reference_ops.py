@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import onnx.reference.ops.op_conv_transpose as reference_conv_transpose
+import onnx.reference.ops.op_grid_sample as reference_grid_sample
 import onnx.reference.ops.op_lp_pool as reference_lp_pool
 import onnx.reference.ops.op_max_pool as reference_max_pool
 from onnx.reference.op_run import OpRun
@@ -118,6 +119,25 @@ class GlobalLpPool(OpRun):
         return ((np.abs(x) ** p).sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p),)
 
 
-OPERATORS = [GlobalLpPool]
+class AffineGrid(OpRun):
+    """In the dtype of theta: the evaluator's own gives float32."""
+
+    def _run(self, theta, sizes, align_corners=None):
+        lengths = [int(length) for length in sizes[2:]]
+        n = len(lengths)
+        axes = [np.linspace(-1, 1, k) if align_corners else (2 * np.arange(k) + 1) / k - 1 for k in lengths]
+        at = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), np.ones(lengths)], axis=-1)
+        return (np.einsum("nij,...j->n...i", theta, at.astype(theta.dtype)).reshape(-1, *lengths, n),)
+
+
+OPERATORS = [GlobalLpPool, AffineGrid]
 reference_max_pool.MaxPool._run = MaxPool._run  # type: ignore[method-assign]  (inside functions too)
 reference_lp_pool.LpPool._run = LpPool._run  # type: ignore[method-assign]
+
+
+def denormalize(self, n, dims, align_corners):
+    """In float64: the evaluator's own rounds positions to float32, too coarse for differences."""
+    return np.array([self._gs_denormalize(v, dim, align_corners) for v, dim in zip(n, dims, strict=True)], np.float64)
+
+
+reference_grid_sample.GridSample._gs_denormalize_coordinates = denormalize  # type: ignore[method-assign]
