@@ -127,8 +127,8 @@ class Lane:
     def steps(self, rows: ir.Value) -> ir.Value:
         """[T*N,K] as [T,N,K]."""
         op, shape = self.op, self.x.shape
-        assert rows.shape is not None and shape is not None
-        width = rows.shape[1]
+        assert shape is not None
+        width = rows.shape[1] if rows.shape is not None else op.context.new_symbolic_dim()
         dims = [*list(shape)[:2], width]
         if all(isinstance(dim, int) for dim in dims):
             return op.Reshape(rows, op.constant([int(d) for d in dims if isinstance(d, int)]), allowzero=1)

@@ -30,7 +30,8 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     for name, branch in branches.items():
         body = bodies[name] = replay(op, branch, f"{op.scope}.{name}")
         pairs = [(y, dy) for y, dy in zip(body.outputs, dys, strict=False) if dy is not None]
-        grads[name] = body.pull_back(pairs, wanted)
+        is_possible = all(_may_equal(y.shape, dy.shape) for y, dy in pairs)
+        grads[name] = body.pull_back(pairs, wanted) if is_possible else {}
     found = [value for value in wanted if any(value in each for each in grads.values())]
     if not found:
         return {}
@@ -41,6 +42,15 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     first, second = (body.op.graph for body in bodies.values())
     results = op.node("If", node.inputs[0], outputs=len(found), then_branch=first, else_branch=second)
     return {value: _typed(result, value) for value, result in zip(found, results, strict=True)}
+
+
+def _may_equal(a: ir.Shape | None, b: ir.Shape | None) -> bool:
+    """Whether two shapes may be the same. A branch whose outputs have not the shape of their gradients is never taken:
+    exporters write such branches for ranks that a model does not meet."""
+    if a is None or b is None:
+        return True
+    known = zip(a, b, strict=False)
+    return len(a) == len(b) and all(x == y for x, y in known if isinstance(x, int) and isinstance(y, int))
 
 
 @dataclass

@@ -70,7 +70,7 @@ def concat(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 
 def _sizes(op: Builder, values: Sequence[ir.Value], axis: int) -> ir.Value:
     """The sizes of `values` along `axis`, int64[len(values)]."""
-    dims = [rank(value) and value.shape[axis] for value in values]  # type: ignore[index]
+    dims = [None if value.shape is None else value.shape[axis] for value in values]
     known = [dim for dim in dims if isinstance(dim, int)]
     if len(known) == len(dims):
         return op.constant(known)
