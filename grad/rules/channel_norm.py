@@ -158,7 +158,8 @@ def mean_variance_normalization(op: GradientBuilder, node: ir.Node, dy: ir.Value
     axes = [axis % count for axis in node.attributes.get_ints("axes", [0, 2, 3])]
     whole = cast(op, x, wide)
     distance = op.Sub(whole, mean(op, whole, axes))
-    inverse = op.Reciprocal(op.Add(op.Sqrt(mean(op, op.Mul(distance, distance), axes)), 1e-9))
+    variance = op.Add(mean(op, op.Mul(distance, distance), axes), 1e-30)  # the root has no slope at 0
+    inverse = op.Reciprocal(op.Add(op.Sqrt(variance), 1e-9))
     dx = pull_back(op, Standard(op.Mul(distance, inverse), inverse, axes), cast(op, dy, wide))
     return (None if dx is None else cast(op, dx, x.dtype),)
 
