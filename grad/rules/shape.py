@@ -63,7 +63,8 @@ def concat(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     inputs = [x for x in node.inputs if x is not None]
     if len(inputs) == 1:
         return (dy,)
-    axis = node.attributes.get_int("axis") % rank(dy)
+    axis = node.attributes.get_int("axis")
+    axis = axis if axis >= 0 else axis + rank(dy)
     parts = op.node("Split", dy, _sizes(op, inputs, axis), outputs=len(inputs), axis=axis)
     return [shaped_like(part, x) for part, x in zip(parts, inputs, strict=True)]
 
