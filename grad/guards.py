@@ -6,7 +6,7 @@ from onnxgrad.grad.registry import GradientBuilder
 
 
 def without_nan(op: GradientBuilder, y: ir.Value) -> ir.Value:
-    """`y`, with 0 for NaN if a Where may replace parts of it, as attention does with softmax of a row without any key."""
+    """`y`, with 0 for NaN if a Where may replace parts of it: softmax of a row without keys, as attention guards it."""
     if not _is_replaced(y):
         return y
     return op.Where(op.IsNaN(y), op.constant_like(y, 0), y)
