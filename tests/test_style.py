@@ -24,12 +24,9 @@ def functions(tree: ast.AST) -> Iterator[Function]:
 
 
 def lines_of(function: Function) -> int:
-    """From `def` to the last line; the docstring does not count, decorators neither."""
-    length = (function.end_lineno or function.lineno) - function.lineno + 1
-    first = function.body[0]
-    if ast.get_docstring(function) is not None:
-        length -= (first.end_lineno or first.lineno) - first.lineno + 1
-    return length
+    """Lines of the body. Its docstring does not count, nor the signature, which for a command is a table of options."""
+    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (function.end_lineno or 0) - statements[0].lineno + 1 if statements else 0
 
 
 def is_overload(function: Function) -> bool:
@@ -80,9 +77,14 @@ def test_a_module_is_named_for_what_it_holds(path):
 
 
 def test_a_long_function_is_seen():
-    source = "def f():\n    '''Say\n    what.'''\n" + "    x = 1\n" * MAX_FUNCTION_LINES
+    source = "def f():\n    '''Say\n    what.'''\n" + "    x = 1\n" * (MAX_FUNCTION_LINES + 1)
     (function,) = functions(ast.parse(source))
     assert lines_of(function) == MAX_FUNCTION_LINES + 1
+
+
+def test_signature_and_docstring_are_not_counted():
+    (function,) = functions(ast.parse("def f(\n    a,\n    b,\n):\n    '''Say\n    what.'''\n    x = 1\n    return x"))
+    assert lines_of(function) == 2
 
 
 def test_a_missing_docstring_is_seen():
