@@ -36,7 +36,6 @@ def collect_rules() -> None:
         ("Unsqueeze", 1, _unsqueeze),
         ("Tile", 1, _tile),
         ("Expand", 1, _expand),
-        ("ConstantOfShape", 0, _constant_of_shape),
         ("AffineGrid", 1, _affine_grid),
         *((f"Reduce{kind}", 1, _reduce) for kind in _REDUCTIONS),
     ):
@@ -53,6 +52,7 @@ def collect_rules() -> None:
     registry.register("", "Col2Im", since_version=18)(_col2im(registry.get("", "Col2Im", version=18)))
     registry.register("", "Scan", since_version=8)(_scan_8)
     registry.register("", "Loop", since_version=1)(_loop)
+    registry.register("", "ConstantOfShape", since_version=9)(_constant_of_shape)
     registry.register("", "GroupNormalization", since_version=18)(_like_first)
     registry.register("", "Slice", since_version=1)(_slice_1)
     registry.register("", "TopK", since_version=1)(_top_k_1)
@@ -125,7 +125,11 @@ def _expand(context: ShapeInferenceContext, node: ir.Node) -> None:
 def _constant_of_shape(context: ShapeInferenceContext, node: ir.Node) -> None:
     value = node.attributes.get("value")
     context.set_dtype(node.outputs[0], ir.DataType.FLOAT if value is None else value.as_tensor().dtype)
-    _set(context, node.outputs[0], None, _length(node, 0))
+    dims = None if node.inputs[0] is None else context.get_symbolic_value(node.inputs[0])
+    if dims is None:
+        _set(context, node.outputs[0], None, _length(node, 0))
+    else:
+        node.outputs[0].shape = ir.Shape(dims)
 
 
 def _affine_grid(context: ShapeInferenceContext, node: ir.Node) -> None:
