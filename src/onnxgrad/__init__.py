@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
     from onnxgrad.exporters.onnx import save, to_proto
+    from onnxgrad.exporters.report import summary
     from onnxgrad.grad import losses, optimizers
     from onnxgrad.grad.forward import jvp_model
     from onnxgrad.grad.gradient_model import gradient_model
@@ -45,6 +46,7 @@ _EXPORTS: dict[str, str] = {
     "save": "onnxgrad.exporters.onnx",
     "stop_gradient": "onnxgrad.grad.reverse",
     "straight_through": "onnxgrad.grad.straight_through",
+    "summary": "onnxgrad.exporters.report",
     "to_proto": "onnxgrad.exporters.onnx",
     "training_model": "onnxgrad.grad.training_graph",
 }
@@ -66,6 +68,7 @@ __all__ = [  # written out for type checkers
     "schedules",
     "stop_gradient",
     "straight_through",
+    "summary",
     "to_proto",
     "training_model",
 ]
