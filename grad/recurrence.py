@@ -163,7 +163,7 @@ class Lane:
         return found
 
     def arriving(self, inner: Builder, carried: ir.Value, rest: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value | None]:
-        """In a step, from the last of its `feeds`: the gradient of its h, and the part of it that passes the step by."""
+        """In a step, from the last of its `feeds`: the gradient of its h, and the part of it that passes the step."""
         slices = list(rest)
         dh = carried if self.dy is None else inner.Add(slices.pop(0), carried)
         return dh, inner.Mul(dh, slices[0]) if slices else None
@@ -333,19 +333,23 @@ def _lane(op: Builder, formals: Sequence[ir.Value | None], setting: _Setting, d:
     b = pick(3)
     wb, rb = (None, None) if b is None else op.node("Split", b, outputs=2, axis=0, num_outputs=2)
     zero = op.zeros_like(op.Squeeze(op.Slice(y, [0], [1], [0]), [0]))
-    lens, valid, dy = formals[4], None, pick(9, 1)
-    if lens is not None:
+    valid, dy, dy_h, dy_c = None, pick(9, 1), pick(10) or zero, pick(11) or zero
+    if formals[4] is not None:
+        lens = op.Cast(formals[4], to=int(ir.DataType.INT64))
         count = op.Squeeze(op.Shape(x, start=0, end=1), [0])
-        steps = op.Unsqueeze(op.Range(0, count, 1), [1, 2])
-        valid = op.Less(steps, op.Unsqueeze(op.Cast(lens, to=int(ir.DataType.INT64)), [0, 2]))
-        x = op.Where(valid, x, 0.0)
+        valid = op.Less(op.Unsqueeze(op.Range(0, count, 1), [1, 2]), op.Unsqueeze(lens, [0, 2]))
+        x = op.Where(valid, x, 0.0)  # behind the end stands anything, even NaN
         dy = None if dy is None else op.Where(valid, dy, 0.0)
+        runs = op.Unsqueeze(op.Greater(lens, 0), [1])  # onnxruntime gives zeros as the last state of an empty sequence
+        dy_h, dy_c = op.Where(runs, dy_h, 0.0), op.Where(runs, dy_c, 0.0)
     return Lane(
         op,
         setting.reverse[d],
         setting.activations[d],
         *(x, w, r, wb, rb),
         *(pick(5) or zero, pick(6) or zero, pick(7)),
-        *(y, dy, pick(10) or zero, pick(11) or zero),
+        y,
+        dy,
+        *(dy_h, dy_c),
         valid,
     )

@@ -89,7 +89,7 @@ def recurrent(op_type, x, w, r, b=None, lens=None, h0=None, c0=None, p=None, **o
                 f = functions[d * each : (d + 1) * each]
                 h, c = step(x[t, n], h, c, w[d], r[d], *np.split(b[d], 2), p[d], f, options)
                 y[t, d, n] = h
-            y_h[d, n], y_c[d, n] = h, c
+            y_h[d, n], y_c[d, n] = (h, c) if len(order) else (0, 0)  # as onnxruntime has it
     if layout:
         y, y_h, y_c = y.transpose(2, 0, 1, 3), np.swapaxes(y_h, 0, 1), np.swapaxes(y_c, 0, 1)
     return y, y_h, y_c

@@ -7,6 +7,7 @@ from tests.grad.checks import Case
 T, N, D, H = 3, 2, 2, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 LENS = np.array([3, 1], np.int32)
+EMPTY = np.array([3, 0], np.int32)
 
 
 def recurrent(op_type, *, lens=None, bias=True, states=True, peepholes=False, name="", **options):
@@ -37,6 +38,7 @@ CASES = [
     *(recurrent(op_type) for op_type in GATES),
     *(recurrent(op_type, lens=LENS, direction="bidirectional", second=False) for op_type in GATES),
     *(recurrent(op_type, lens=LENS, direction="reverse") for op_type in GATES),
+    *(recurrent(op_type, lens=EMPTY, name="-empty", second=False) for op_type in GATES),
     *(recurrent(op_type, bias=False, states=False, seeded=[0], second=False) for op_type in GATES),
     *(recurrent(op_type, seeded=[1], second=False, name="-Y_h") for op_type in GATES),
     *(recurrent(op_type, layout=1, direction="reverse", runs32=False, second=False) for op_type in GATES),
