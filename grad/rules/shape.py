@@ -120,13 +120,13 @@ def _static_pad(
 ) -> ir.Value | None:
     """Zeros around dy, where the slice is known now; None if it is not."""
     known = [None if v is None else ir.convenience.get_const_tensor(v) for v in (starts, ends, axes)]
-    if known[0] is None or known[1] is None or (axes is not None and known[2] is None):
+    if x.shape is None or known[0] is None or known[1] is None or (axes is not None and known[2] is None):
         return None
     first, last = known[0].numpy().tolist(), known[1].numpy().tolist()
     along = list(range(len(first))) if known[2] is None else [int(k) % rank(x) for k in known[2].numpy()]
     before, after = [0] * rank(x), [0] * rank(x)
     for axis, start, end in zip(along, first, last, strict=True):
-        dim = x.shape[axis]  # type: ignore[index]
+        dim = x.shape[axis]
         if not isinstance(dim, int):
             return None
         begin, stop, _ = slice(start, end).indices(dim)
