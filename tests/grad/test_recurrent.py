@@ -71,7 +71,7 @@ def test_what_stands_behind_the_end_of_a_sequence_does_no_harm(op_type, directio
 
 @pytest.mark.parametrize("op_type", GATES)
 def test_only_the_recurrence_runs_step_by_step(op_type):
-    """The scan back has one product with R, or two where the reset gate comes first; the weights get theirs after it."""
+    """The scan back has one product with R, or two where the reset gate comes first; the weights get theirs later."""
     model, feeds = model_of(op_type, ["y"])
     _, proto = gradients_of(model, feeds, ["x", "w", "r"])
     (function,) = proto.functions
