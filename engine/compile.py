@@ -1,14 +1,18 @@
 """compile(): a model becomes a function that can be called with arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import onnx_ir as ir
+
+from onnxgrad.engine.partition.report import Explanation
+from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.call_signature import CallSignature
 from onnxgrad.engine.runtime.feeds import FeedReader
-from onnxgrad.engine.runtime.plan import Plan, SessionRegion
+from onnxgrad.engine.runtime.plan import Plan
 from onnxgrad.engine.runtime.providers import Provider
-from onnxgrad.engine.runtime.session import create_session
 from onnxgrad.engine.runtime.source import ModelLike, read_source
 from onnxgrad.engine.runtime.values import Array
+from onnxgrad.importers.onnx import load
 
 
 class CompiledFunction:
@@ -21,9 +25,12 @@ class CompiledFunction:
     Raises (when called): InputError for inputs that do not fit; ExecutionError when a node fails.
     """
 
-    def __init__(self, plan: Plan, signature: CallSignature, name: str = "") -> None:
+    def __init__(
+        self, plan: Plan, signature: CallSignature, name: str = "", *, explain: Callable[[], Explanation]
+    ) -> None:
         self.plan = plan
         self.name = name
+        self._explain = explain
         self._signature = signature
         self._reader = FeedReader(signature)
 
@@ -52,6 +59,10 @@ class CompiledFunction:
         """onnxruntime's names of the providers that run the model, in order of preference."""
         return tuple(dict.fromkeys(name for region in self.plan.regions for name in region.providers))
 
+    def explain(self) -> Explanation:
+        """Where each part of the model runs, why there, and what was done so that it runs; has str() and to_dict()."""
+        return self._explain()
+
     def __repr__(self) -> str:
         providers = ", ".join(name.removesuffix("ExecutionProvider") for name in self.providers)
         return f"<CompiledFunction {self.name}{self.signature} on {providers}>"
@@ -72,7 +83,9 @@ def compile(
 
     Raises: ModelError, ProviderError, OpsetError, ExecutionError, OptionError.
     """
+    if not isinstance(model, ir.Model):
+        model = load(model)
     source = read_source(model, outputs)
-    session = create_session(source, providers, threads, "all" if optimize else "none")
-    region = SessionRegion(session)
-    return CompiledFunction(Plan((region,), region.outputs), session.signature)
+    options = SessionOptions(providers, threads, "all" if optimize else "none")
+    plan, explain = assemble(source, model, outputs, options)
+    return CompiledFunction(plan, source.signature, explain=explain)

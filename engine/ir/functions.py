@@ -1,6 +1,7 @@
 """Model-local functions: made by a builder, kept with the graph that calls them, moved into the model on export."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, cast
 
 import onnx
 import onnx_ir as ir
@@ -12,6 +13,22 @@ DOMAIN = "onnxgrad"
 FUNCTIONS_KEY = "onnxgrad.functions"
 
 Functions = dict[tuple[str, str, str], ir.Function]
+
+
+class _FunctionSchema(Protocol):
+    """What onnx's type stubs leave out of onnx.defs.OpSchema."""
+
+    attributes: Mapping[str, onnx.defs.OpSchema.Attribute]
+    has_function: bool
+    has_context_dependent_function: bool
+    function_opset_versions: list[int]
+    context_dependent_function_opset_versions: list[int]
+
+    def get_function_with_opset_version(self, version: int, /) -> bytes: ...
+
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, input_types: list[bytes], /
+    ) -> bytes: ...
 
 
 def functions_of(graph: ir.Graph) -> Functions:
@@ -33,7 +50,7 @@ def adopt_functions(model: ir.Model) -> None:
     """Make `model.functions` hold what the nodes call, drop unused ones of domain onnxgrad, import the domain."""
     link_functions(model)
     called: set[tuple[str, str, str]] = set()
-    pending: list[Iterable[ir.Node]] = [graph for graph in graphs_in(model.graph)]
+    pending: list[Iterable[ir.Node]] = list(graphs_in(model.graph))
     while pending:
         for node in pending.pop():
             identifier = node.op_identifier()
@@ -81,9 +98,7 @@ def _content(function: ir.Function) -> bytes:
     return content
 
 
-def inline_call(
-    node: ir.Node, function: ir.Function, names: Names
-) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
     """Replace the call `node` by the nodes of `function`; returns them, and the new value of each output of the call.
 
     Values take fresh, readable names; outputs keep theirs.
@@ -96,7 +111,7 @@ def inline_call(
     for formal, actual in zip(formals, [*node.inputs, *[None] * len(formals)], strict=False):
         _replace_formal(formal, actual)
     actuals = dict(zip(formals, node.inputs, strict=False))
-    results = [actuals.get(value, value) for value in outputs]
+    results = [actuals.get(value) or value for value in outputs]
     nodes = list(body.graph)
     body.graph.outputs.clear()
     body.graph.remove(nodes)
@@ -106,6 +121,8 @@ def inline_call(
     graph.insert_before(node, nodes)
     replaced: dict[ir.Value, ir.Value] = {}
     for old, new in zip(node.outputs, results, strict=False):
+        if not old.name and not old.uses():
+            continue  # an optional output that the call leaves out
         new = replaced[old] = _own_output(new, node, nodes, replaced)
         if new.type is None:
             new.type, new.shape = old.type, old.shape
@@ -115,9 +132,7 @@ def inline_call(
     return nodes, replaced
 
 
-def _own_output(
-    value: ir.Value, call: ir.Node, nodes: list[ir.Node], taken: dict[ir.Value, ir.Value]
-) -> ir.Value:
+def _own_output(value: ir.Value, call: ir.Node, nodes: list[ir.Node], taken: dict[ir.Value, ir.Value]) -> ir.Value:
     """`value` itself if the body made it; an Identity of it if it is an argument, or an output already."""
     if value.producer() in nodes and value not in taken.values():
         return value
@@ -161,7 +176,7 @@ def substitute_attributes(graph: ir.Graph, actual: dict[str, ir.Attr]) -> None:
 def schema_function(node: ir.Node, opset: int) -> ir.Function | None:
     """The function body that the ONNX standard gives for `node` at `opset`, specialised to its input types."""
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+        schema = cast(_FunctionSchema, onnx.defs.get_schema(node.op_type, opset, node.domain))
     except onnx.defs.SchemaError:
         return None
     proto = ir.to_proto(node)
@@ -192,9 +207,9 @@ def schema_function(node: ir.Node, opset: int) -> ir.Function | None:
     return ir.serde.deserialize_function(function)
 
 
-def _pick(versions: Iterable[int], opset: int, get: object) -> bytes:
+def _pick(versions: Iterable[int], opset: int, get: Callable[[int], bytes]) -> bytes:
     usable = [version for version in versions if version <= opset]
-    return get(max(usable)) if usable and callable(get) else b""
+    return get(max(usable)) if usable else b""
 
 
 def _type_proto(value: ir.Value) -> onnx.TypeProto:

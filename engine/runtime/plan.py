@@ -1,7 +1,7 @@
 """The plan of a compiled function: regions in the order they run, each with its provider."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ from onnxgrad.engine.runtime.boxes import box, unbox
 from onnxgrad.engine.runtime.call_signature import Feed, TensorType, describe_all, is_plain
 from onnxgrad.engine.runtime.failures import running_error
 from onnxgrad.engine.runtime.session import Session
-from onnxgrad.engine.runtime.values import to_ort
+from onnxgrad.engine.runtime.values import Array, to_ort
 
 
 class Region(Protocol):
@@ -38,16 +38,20 @@ class Region(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """Regions in the order they run, and the outputs of the whole."""
+    """Regions in the order they run, and the outputs of the whole.
+
+    `constants`: the values of outputs that are initializers; an input of the same name goes before.
+    """
 
     regions: tuple[Region, ...]
     outputs: tuple[str, ...]
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
     def run(self, feeds: dict[str, Feed]) -> dict[str, Feed]:
         """The outputs of the model by name, in their order."""
-        if len(self.regions) == 1:
+        if len(self.regions) == 1 and self.outputs == self.regions[0].outputs:
             return dict(zip(self.outputs, self.regions[0].run(feeds), strict=True))
-        values = dict(feeds)
+        values: dict[str, Feed] = {**self.constants, **feeds}
         for region in self.regions:
             given = {name: values[name] for name in region.inputs if name in values}
             values.update(zip(region.outputs, region.run(given), strict=True))

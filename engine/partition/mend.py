@@ -1,0 +1,313 @@
+"""Make a model one that a runtime runs: node by node, the first remedy that helps.
+
+The order of remedies: the same meaning in another opset; other operators; the function body of the schema; a wider
+type with casts around; and last, the host. What is valid is mended; what is not valid is an error.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+import onnx_ir as ir
+
+from onnxgrad.engine.errors import ModelError, OnnxGradError, OpsetError
+from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.functions import (
+    Functions,
+    inline_call,
+    link_functions,
+    schema_function,
+    substitute_attributes,
+)
+from onnxgrad.engine.ir.infer import infer_shapes
+from onnxgrad.engine.ir.names import Names, graphs_in
+from onnxgrad.engine.ir.opset import opset_of, raise_opset
+from onnxgrad.engine.ir.opset_changes import CHANGES
+from onnxgrad.engine.ir.serialize import serialize
+from onnxgrad.engine.partition.known_bad import KnownBad, find_known_bad
+from onnxgrad.engine.partition.lowering import LOWERINGS
+from onnxgrad.engine.partition.report import Remedy
+from onnxgrad.engine.partition.target import Target
+from onnxgrad.engine.partition.validity import require_valid
+from onnxgrad.engine.partition.versions import drop_unknown_attributes, schema_at, translation_gap
+from onnxgrad.engine.partition.widen import widen
+
+_LOG = logging.getLogger(__name__)
+OLDEST = 7
+"""Models of older opsets are raised: no runtime of today has their kernels."""
+_DEPTH = 8  # of schema function bodies inside each other
+_CALLS = 64  # of model-local functions inside each other
+
+
+@dataclass
+class Mended:
+    """A model whose nodes run on the target, but for those in `hosted` (with the reason), which keep their version."""
+
+    model: ir.Model
+    opset: int
+    hosted: dict[ir.Node, str] = field(default_factory=dict)
+    versions: dict[ir.Node, int] = field(default_factory=dict)
+    remedies: list[Remedy] = field(default_factory=list)
+
+    def version_of(self, node: ir.Node) -> int:
+        """The opset that a hosted node is written in."""
+        return self.versions[node]
+
+
+def mend(model: ir.Model, target: Target) -> Mended:
+    """Mend `model` in place for `target`.
+
+    Raises: ModelError for a node that is not valid; OpsetError for a version that nobody knows.
+    """
+    remedies: list[Remedy] = []
+    _raise_ancient(model, remedies)
+    inline_functions(model)
+    annotate(model)
+    version = opset_of(model) or onnx.defs.onnx_opset_version()
+    opset = choose_opset(model.graph, version, target)
+    if opset != version and opset_of(model):
+        remedies.append(Remedy("", "model", "opset", f"opset {version} is run as opset {opset}"))
+    mended = Mended(model, opset, remedies=remedies)
+    _Mender(mended, model.graph, version, target, dict(model.graph.opset_imports)).mend_graph(model.graph)
+    return mended
+
+
+def _raise_ancient(model: ir.Model, remedies: list[Remedy]) -> None:
+    version = opset_of(model)
+    if 0 < version < OLDEST:
+        try:
+            raise_opset(model, OLDEST)
+        except OpsetError as error:
+            remedies.append(Remedy("", "model", "opset", f"opset {version} stays: {error.what} {error.why}"))
+            return
+        remedies.append(Remedy("", "model", "opset", f"opset {version} is run as opset {OLDEST}"))
+
+
+def inline_functions(model: ir.Model) -> None:
+    """Put the bodies of model-local functions in the place of their calls, in all graphs."""
+    link_functions(model)
+    if not model.functions:
+        return
+    newest = max((f.opset_imports.get("", 0) for f in model.functions.values()), default=0)
+    if opset_of(model):
+        raise_opset(model, max(newest, opset_of(model)))
+    else:
+        model.graph.opset_imports[""] = newest
+    for function in model.functions.values():
+        for domain, version in function.opset_imports.items():
+            model.graph.opset_imports.setdefault(domain, version)
+    names = Names(model.graph)
+    for graph in list(graphs_in(model.graph)):
+        _inline_calls(list(graph), model.functions, names)
+    model.functions.clear()
+
+
+def _inline_calls(nodes: Iterable[ir.Node], functions: Functions, names: Names, depth: int = 0) -> None:
+    if depth > _CALLS:
+        raise ModelError("functions of the model call each other without end", where=f"{len(functions)} functions")
+    for node in nodes:
+        function = functions.get(node.op_identifier())
+        if function is not None:
+            inner, _ = inline_call(node, function, names)
+            _inline_calls(inner, functions, names, depth + 1)
+            for body in (body for child in inner for body in _bodies(child)):
+                _inline_calls(list(body.all_nodes()), functions, names, depth + 1)
+
+
+def annotate(model: ir.Model) -> None:
+    """Set the types of all values: by our inference, and where that knows no type by that of onnx."""
+    infer_shapes(model)
+    outputs = (output for graph in graphs_in(model.graph) for node in graph for output in node.outputs)
+    untyped = {output.name: output for output in outputs if output.type is None and output.name}
+    if untyped:
+        try:
+            inferred = onnx.shape_inference.infer_shapes(serialize(model))
+        except onnx.shape_inference.InferenceError as error:
+            _LOG.debug("no types from onnx: %s", error)  # they stay unknown
+            return
+        for info in inferred.graph.value_info:
+            if info.name in untyped:
+                value = ir.serde.deserialize_value_info_proto(info, None)
+                untyped[info.name].type, untyped[info.name].shape = value.type, value.shape
+
+
+def choose_opset(graph: ir.Graph, version: int, target: Target) -> int:
+    """The opset to run a model of `version` as: the newest one with the fewest nodes that need another remedy."""
+    first = min(version, target.newest(""))
+    nodes = [node for inner in graphs_in(graph) for node in inner if node.domain == "" and not _bodies(node)]
+    refused = [node for node in nodes if _refusal(node, version, first, target)]
+    best, least = first, len(refused)
+    schemas = [schema_at("", node.op_type, first) for node in refused]
+    lower = {schema.since_version - 1 for schema in schemas if schema is not None}
+    for opset in sorted((opset for opset in lower if OLDEST <= opset < first), reverse=True)[:6]:
+        count = sum(bool(_refusal(node, version, opset, target)) for node in nodes) if least else 0
+        if count < least:
+            best, least = opset, count
+    return best
+
+
+def _refusal(node: ir.Node, version: int, opset: int, target: Target) -> str:
+    return translation_gap(node, version, opset) or target.refusal(node, opset)
+
+
+class _Mender:
+    """One walk over a graph of nodes written in `version`; nodes of other versions are in `mended.versions`."""
+
+    def __init__(
+        self, mended: Mended, root: ir.Graph, version: int, target: Target, domains: dict[str, int], depth: int = 0
+    ) -> None:
+        self.mended, self.version, self.target, self.depth = mended, version, target, depth
+        self.domains = domains
+        self.op = Builder(root, opset=mended.opset)
+        self.op.functions = {}
+
+    def mend_graph(self, graph: ir.Graph, op: Builder | None = None) -> None:
+        op = op or self.op
+        for node in list(graph):
+            self.mend_nodes([node], op)
+
+    def mend_nodes(self, nodes: Iterable[ir.Node], op: Builder) -> None:
+        for node in nodes:
+            for body in _bodies(node):
+                self.mend_graph(body, Builder(body, parent=self.op))
+            self._mend_node(node, op)
+
+    def _mend_node(self, node: ir.Node, op: Builder) -> None:
+        version = self._version(node)
+        if node.domain not in ("", "ai.onnx"):
+            opset = min(version, self.target.newest(node.domain))
+        else:
+            opset = self.mended.opset
+        inside = next((inner for body in _bodies(node) for inner in body.all_nodes() if inner in self.mended.hosted), None)
+        if inside is not None:
+            self._host(node, version, f"its body holds {inside.op_type} {inside.name!r}: {self.mended.hosted[inside]}")
+            return
+        gap = translation_gap(node, version, opset)
+        bad = None if gap else find_known_bad(node, self.target.on_cpu)
+        nested = bool(_bodies(node)) and node.graph is not self.op.graph
+        why = bad.why if bad is not None else gap or ("" if nested else self.target.refusal(node, opset))
+        if not why:
+            drop_unknown_attributes(node, opset)
+            return
+        if not _bodies(node):
+            require_valid(node, version)
+        if bad is not None:
+            self._avoid(node, version, opset, bad, op)
+            return
+        helped = self._raise(node, version, opset, gap, op) or self._rewrite(node, why, op)
+        helped = helped or self._expand(node, version, why)
+        if not (helped or (not gap and self._widen(node, opset, why, op))):
+            self._host(node, version, why)
+
+    def _avoid(self, node: ir.Node, version: int, opset: int, bad: KnownBad, op: Builder) -> None:
+        for remedy in bad.remedies:
+            if remedy == "rewritten" and self._rewrite(node, bad.why, op):
+                return
+            if remedy == "expanded" and self._expand(node, version, bad.why):
+                return
+            if remedy == "widened" and self._widen(node, opset, bad.why, op, bad.to):
+                return
+            if remedy == "host":
+                self._host(node, version, bad.why)
+
+    def _version(self, node: ir.Node) -> int:
+        if node in self.mended.versions:
+            return self.mended.versions[node]
+        return self.version if node.domain in ("", "ai.onnx") else self.domains.get(node.domain, 1)
+
+    def _raise(self, node: ir.Node, version: int, opset: int, gap: str, op: Builder) -> bool:
+        """An older node, as it comes out of function bodies, is brought to the opset by the known changes."""
+        boundaries, adapt = CHANGES.get(node.op_type, ((), None))
+        if not gap or version >= opset or adapt is None or node.domain:
+            return False
+        op.before = node
+        adapt(op, node, version)
+        self._note(node, "opset", gap)
+        return True
+
+    def _rewrite(self, node: ir.Node, why: str, op: Builder) -> bool:
+        lower = LOWERINGS.get((node.domain, node.op_type))
+        if lower is None:
+            return False
+        op.before, name = node, node.name
+        made = lower(op, node)
+        if made:
+            self.mended.remedies.append(Remedy(name or "", node.op_type, "rewritten", why))
+            self.mended.versions.update((new, self.mended.opset) for new in made if new is not node)
+            self.mend_nodes(made, op)
+        return bool(made)
+
+    def _expand(self, node: ir.Node, version: int, why: str) -> bool:
+        """By the function body of the schema, mended itself; only if none of it needs the host."""
+        if self.depth >= _DEPTH or node.graph is None:
+            return False
+        function = _function_of(node, version, self.version)
+        if function is None:
+            return False
+        scratch = Mended(self.mended.model, self.mended.opset)
+        body_version = function.opset_imports.get("", version if node.domain in ("", "ai.onnx") else self.version)
+        domains = {**self.domains, **function.opset_imports}
+        mender = _Mender(scratch, function.graph, body_version, self.target, domains, self.depth + 1)
+        try:
+            mender.mend_graph(function.graph)
+        except OnnxGradError:
+            return False  # the body is not valid for these types: the next remedy
+        if scratch.hosted:
+            return False
+        inline_call(node, function, self.op.names)
+        self._note(node, "expanded", why)
+        return True
+
+    def _widen(self, node: ir.Node, opset: int, why: str, op: Builder, to: ir.DataType | None = None) -> bool:
+        changed = widen(node, opset, self.target, op, to)
+        if changed is None:
+            return False
+        drop_unknown_attributes(node, opset)
+        types = ", ".join(f"{old.name.lower()} as {new.name.lower()}" for old, new in changed.items())
+        self._note(node, "widened", f"{types}: {why}")
+        return True
+
+    def _host(self, node: ir.Node, version: int, why: str) -> None:
+        self.mended.hosted[node] = why
+        for inner in (node, *(inner for body in _bodies(node) for inner in body.all_nodes())):
+            self.mended.versions.setdefault(inner, version)
+        self._note(node, "host", why)
+
+    def _note(self, node: ir.Node, kind: str, why: str) -> None:
+        self.mended.remedies.append(Remedy(node.name or "", node.op_type, kind, why))
+
+
+def _function_of(node: ir.Node, version: int, main: int) -> ir.Function | None:
+    """The body of the schema with the attributes of the node put in, and types on its values."""
+    if any(value is not None and value.type is None for value in node.inputs):
+        return None
+    try:
+        function = schema_function(node, version)
+    except (RuntimeError, ValueError):  # the standard's own builder gives up on these types or attributes
+        return None
+    if function is None:
+        return None
+    graph = function.graph
+    substitute_attributes(graph, {**function.attributes, **node.attributes})
+    for formal, actual in zip(list(graph.inputs), [*node.inputs, *[None] * len(graph.inputs)], strict=False):
+        if actual is not None:
+            formal.type, formal.shape = actual.type, actual.shape
+        else:
+            for user, index in tuple(formal.uses()):
+                user.replace_input_with(index, None)
+    graph.opset_imports.setdefault("", main)
+    annotate(ir.Model(graph, ir_version=10))
+    return function
+
+
+def _bodies(node: ir.Node) -> Sequence[ir.Graph]:
+    found: list[ir.Graph] = []
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            found.append(attribute.as_graph())
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            found.extend(attribute.as_graphs())
+    return found

@@ -1,0 +1,216 @@
+"""From a model to the plan that runs it: one session where onnxruntime takes it, else mended, cut and put together."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+import onnx_ir as ir
+
+from onnxgrad.engine.errors import ExecutionError, ModelError, OnnxGradError, OpsetError
+from onnxgrad.engine.ir.names import graphs_in
+from onnxgrad.engine.ir.clone import clone
+from onnxgrad.engine.ir.serialize import detach_weights, serialize
+from onnxgrad.engine.partition.known_bad import SUSPECTS, find_known_bad
+from onnxgrad.engine.partition.mend import Mended, annotate, mend
+from onnxgrad.engine.partition.regions import Cut, captured_values, cut
+from onnxgrad.engine.partition.report import Explanation, RegionReport, Remedy
+from onnxgrad.engine.runtime.call_signature import read_signature
+from onnxgrad.engine.runtime.host import HostNode, HostRegion
+from onnxgrad.engine.runtime.plan import Plan, Region, SessionRegion
+from onnxgrad.engine.runtime.probe import Probe, newest_ir_version
+from onnxgrad.engine.runtime.providers import Provider, choose_providers
+from onnxgrad.engine.runtime.session import Session, create_session
+from onnxgrad.engine.runtime.source import INLINE_LIMIT, ModelSource
+from onnxgrad.engine.runtime.values import Array
+
+SessionMaker = Callable[[ModelSource], Session]
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """What `compile` was asked for."""
+
+    providers: Provider | Sequence[Provider] | None
+    threads: int | None
+    level: str
+
+    def open(self, source: ModelSource) -> Session:
+        """A session with these options."""
+        return create_session(source, self.providers, self.threads, self.level)
+
+
+def assemble(
+    source: ModelSource, model: ir.Model, outputs: Sequence[str] | None, options: SessionOptions
+) -> tuple[Plan, Callable[[], Explanation]]:
+    """The plan of a model, and what explains it; `source` is `model` with these outputs.
+
+    A model that onnxruntime loads, and that has none of the nodes that it is known to get wrong, is one session and pays
+    for nothing else.
+
+    Raises: ModelError, OpsetError, ExecutionError.
+    """
+    proto = onnx.ModelProto.FromString(source.model)
+    target = Probe(choose_providers(options.providers))
+    if not (_has_suspects(proto) and _has_known_bad(clone(model), target)):
+        try:
+            session = options.open(source)
+        except (ExecutionError, ModelError, OpsetError) as error:
+            refusal: OnnxGradError | None = error
+        else:
+            region = SessionRegion(session)
+            return Plan((region,), region.outputs), lambda: _explain_whole(proto, region)
+    else:
+        refusal = None
+    count = len(_nodes(proto))
+    model = clone(model)
+    if outputs is not None:
+        _select(model.graph, outputs)
+    mended = mend(model, target)
+    if refusal is not None and not mended.remedies and not isinstance(refusal, OpsetError):
+        raise refusal
+    plan, reports = _assemble_mended(mended, options)
+    explanation = Explanation(tuple(reports), tuple(mended.remedies), count)
+    return plan, lambda: explanation
+
+
+def _select(graph: ir.Graph, outputs: Sequence[str]) -> None:
+    """Make these values the outputs; that they exist was checked when the source was read."""
+    values = {value.name: value for value in (*graph.inputs, *graph.initializers.values())}
+    values |= {output.name: output for node in graph for output in node.outputs}
+    chosen = [values[name] for name in outputs]
+    graph.outputs.clear()
+    graph.outputs.extend(chosen)
+
+
+def _has_suspects(proto: onnx.ModelProto) -> bool:
+    return any(node.op_type in SUSPECTS for node in _nodes(proto))
+
+
+def _has_known_bad(model: ir.Model, target: Probe) -> bool:
+    annotate(model)
+    graphs = (*graphs_in(model.graph), *(graph for f in model.functions.values() for graph in graphs_in(f.graph)))
+    return any(find_known_bad(node, target.on_cpu) for graph in graphs for node in graph)
+
+
+def _nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+    pending = [proto.graph.node, *(function.node for function in proto.functions)]
+    found: list[onnx.NodeProto] = []
+    while pending:
+        for node in pending.pop():
+            found.append(node)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    pending.append(attribute.g.node)
+                pending.extend(graph.node for graph in attribute.graphs)
+    return found
+
+
+def _explain_whole(proto: onnx.ModelProto, region: SessionRegion) -> Explanation:
+    nodes = _nodes(proto)
+    report = RegionReport(region.providers, dict(Counter(node.op_type for node in proto.graph.node)), region.why)
+    return Explanation((report,), (), len(nodes))
+
+
+def _assemble_mended(mended: Mended, options: SessionOptions) -> tuple[Plan, list[RegionReport]]:
+    model = mended.model
+    cuts = cut(model.graph, mended.hosted)
+    nodes = list(model.graph)
+    domains = {node.domain for node in model.graph.all_nodes() if node not in mended.hosted}
+    newest = Probe(choose_providers(options.providers)).newest
+    opsets = {domain: min(model.graph.opset_imports.get(domain, 1), newest(domain)) for domain in domains} | {
+        "": mended.opset
+    }
+    slim, weights = detach_weights(model, INLINE_LIMIT)
+    proto = serialize(slim)
+    parts = _Parts(proto, weights, opsets)
+    regions: list[Region] = []
+    reports: list[RegionReport] = []
+    for part in cuts:
+        why = _why(part, nodes, mended.hosted)
+        region: Region
+        if part.on_host:
+            region = _host_region(part, parts, nodes, mended, why)
+        else:
+            region = SessionRegion(options.open(parts.source_of(part, whole=len(cuts) == 1)))
+        regions.append(region)
+        counts = Counter(nodes[index].op_type for index in part.nodes)
+        reports.append(RegionReport(region.providers, dict(counts), why))
+    outputs = tuple(value.name for value in proto.graph.output)
+    direct = {name for name in outputs if name in parts.tensors}
+    return Plan(tuple(regions), outputs, parts.constants_of(direct)), reports
+
+
+def _why(part: Cut, nodes: list[ir.Node], hosted: Mapping[ir.Node, str]) -> str:
+    reasons = [f"{nodes[i].op_type} {nodes[i].name!r}: {hosted[nodes[i]]}" for i in part.nodes if nodes[i] in hosted]
+    return "; ".join(dict.fromkeys(reasons))
+
+
+class _Parts:
+    """The mended model as protos that are dealt out to regions."""
+
+    def __init__(
+        self, proto: onnx.ModelProto, weights: Mapping[str, ir.TensorProtocol], opsets: Mapping[str, int]
+    ) -> None:
+        self.proto, self._weights, self._opsets = proto, weights, opsets
+        graph = proto.graph
+        self.tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self._known = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+
+    def source_of(self, part: Cut, whole: bool) -> ModelSource:
+        """A part as a model of its own; `whole` when it is all there is."""
+        graph = self.proto.graph
+        proto = onnx.ModelProto(ir_version=min(max(self.proto.ir_version, 8), newest_ir_version()))
+        proto.graph.name = graph.name or "graph"
+        for domain, version in self._opsets.items():
+            proto.opset_import.add(domain=domain, version=version)
+        proto.graph.node.extend(graph.node[index] for index in part.nodes)
+        if whole:
+            used = set(self.tensors)
+            proto.graph.input.extend(graph.input)
+            proto.graph.output.extend(graph.output)
+        else:
+            used = set(part.inputs) | {name for node in proto.graph.node for name in _names_read(node)}
+            proto.graph.input.extend(self._value(name) for name in part.inputs)
+            proto.graph.output.extend(self._value(name) for name in part.outputs)
+        proto.graph.initializer.extend(tensor for name, tensor in self.tensors.items() if name in used)
+        weights = {
+            name: (tensor.numpy(), ir.DataType(tensor.dtype)) for name, tensor in self._weights.items() if name in used
+        }
+        return ModelSource(proto.SerializeToString(), read_signature(proto), weights)
+
+    def constants_of(self, names: Iterable[str]) -> dict[str, Array]:
+        """The initializers among `names`, as arrays."""
+        found: dict[str, Array] = {}
+        for name in names:
+            if name in self._weights:
+                found[name] = self._weights[name].numpy()
+            elif name in self.tensors:
+                array = onnx.numpy_helper.to_array(self.tensors[name])
+                found[name] = array.astype(object) if array.dtype.kind in "UST" else array
+        return found
+
+    def _value(self, name: str) -> onnx.ValueInfoProto:
+        return self._known.get(name, onnx.ValueInfoProto(name=name))
+
+
+def _names_read(node: onnx.NodeProto) -> set[str]:
+    names = set(node.input)
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            names |= {name for inner in graph.node for name in _names_read(inner)}
+            names |= {value.name for value in graph.output}
+    return names
+
+
+def _host_region(part: Cut, parts: _Parts, nodes: list[ir.Node], mended: Mended, why: str) -> HostRegion:
+    steps = []
+    for index in part.nodes:
+        node = nodes[index]
+        reads = tuple(dict.fromkeys(value.name or "" for value in captured_values(node)))
+        version = mended.versions.get(node, mended.opset)
+        domain = node.domain if node.domain != "ai.onnx" else ""
+        opsets = {"": mended.opset, **mended.model.graph.opset_imports, domain: version}
+        steps.append(HostNode(parts.proto.graph.node[index], reads, opsets))
+    read = {name for step in steps for name in step.reads}
+    return HostRegion(steps, part.inputs, part.outputs, parts.constants_of(read), why)

@@ -1,0 +1,89 @@
+"""Operators that onnx's reference implementation lacks or computes otherwise than the standard says."""
+
+import functools
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_pad import Pad_1, Pad_2, Pad_11, Pad_18
+
+from onnxgrad.engine.runtime.values import Array
+
+
+def _flattened_softmax(x: Array, axis: int) -> Array:
+    """Before opset 13 softmax goes over all axes from `axis` on, at once."""
+    axis += x.ndim if axis < 0 else 0
+    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
+    flat = x.reshape(rows, -1).astype(np.float64)
+    exponents = np.exp(flat - flat.max(axis=1, keepdims=True, initial=-np.inf)) if x.size else flat
+    return (exponents / exponents.sum(axis=1, keepdims=True)).reshape(x.shape)
+
+
+class Scatter(OpRun):  # type: ignore[misc]  # onnx.reference is not typed
+    """Scatter-9, the old name of ScatterElements."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, indices: Array, updates: Array, axis: int | None = None) -> tuple[Array]:
+        result = data.copy()
+        axis = axis or 0
+        positive = np.where(indices < 0, indices + data.shape[axis], indices)
+        np.put_along_axis(result, positive, updates, axis=axis)
+        return (result,)
+
+
+class Softmax(OpRun):  # type: ignore[misc]
+    """Softmax of every opset: over one axis from opset 13 on, over the axes from `axis` on before."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, axis: int | None = None) -> tuple[Array]:
+        if self.run_params["opsets"].get("", 13) < 13:
+            return (_flattened_softmax(x, 1 if axis is None else axis).astype(x.dtype),)
+        wide = x.astype(np.float64) if x.size else x
+        exponents = np.exp(wide - wide.max(axis=-1 if axis is None else axis, keepdims=True)) if x.size else wide
+        return ((exponents / exponents.sum(axis=-1 if axis is None else axis, keepdims=True)).astype(x.dtype),)
+
+
+class LogSoftmax(Softmax):
+    """log(Softmax(x)), of every opset."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, axis: int | None = None) -> tuple[Array]:
+        (y,) = super()._run(x.astype(np.float64), axis)
+        with np.errstate(divide="ignore"):
+            return (np.log(y).astype(x.dtype),)
+
+
+class Pad(OpRun):  # type: ignore[misc]
+    """Pad of every opset, with negative pads, which cut off."""
+
+    op_domain = ""
+
+    def __init__(self, onnx_node: object, run_params: dict[str, object]) -> None:
+        super().__init__(onnx_node, run_params)
+        opset = self.run_params["opsets"].get("", 18)
+        versions = ((18, Pad_18), (11, Pad_11), (2, Pad_2), (1, Pad_1))
+        self._positive = next(cls for since, cls in versions if opset >= since)(onnx_node, run_params)
+
+    def _run(self, data: Array, *inputs: Array, **attributes: object) -> tuple[Array]:
+        pads = np.asarray(inputs[0] if inputs else attributes.get("pads", attributes.get("paddings")), np.int64)
+        if (pads >= 0).all():
+            result: tuple[Array] = self._positive._run(data, *inputs, **attributes)
+            return result
+        count = pads.size // 2
+        axes = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.arange(count)
+        slices = [slice(None)] * data.ndim
+        for axis, before, after in zip(axes, pads[:count], pads[count:], strict=True):
+            slices[int(axis)] = slice(max(0, -int(before)), data.shape[int(axis)] + min(0, int(after)))
+        kept = np.maximum(pads, 0)
+        if inputs:
+            return self._positive._run(data[tuple(slices)], kept, *inputs[1:], **attributes)  # type: ignore[no-any-return]
+        name = "pads" if "pads" in attributes else "paddings"
+        return self._positive._run(data[tuple(slices)], **{**attributes, name: kept})  # type: ignore[no-any-return]
+
+
+@functools.cache
+def corrected_operators() -> list[type[OpRun]]:
+    """The classes to hand to the reference evaluator."""
+    return [LogSoftmax, Pad, Scatter, Softmax]
