@@ -34,6 +34,7 @@ def collect_rules() -> None:
         ("Split", 1, _split),
         ("Squeeze", 1, _squeeze),
         ("Unsqueeze", 1, _unsqueeze),
+        ("Reshape", 1, _reshape),
         ("Tile", 1, _tile),
         ("Expand", 1, _expand),
         ("AffineGrid", 1, _affine_grid),
@@ -111,6 +112,10 @@ def _squeeze(context: ShapeInferenceContext, node: ir.Node) -> None:
 def _unsqueeze(context: ShapeInferenceContext, node: ir.Node) -> None:
     rank, count = _rank(node.inputs[0]), _length(node, 1)
     _set(context, node.outputs[0], node.inputs[0], None if rank is None or count is None else rank + count)
+
+
+def _reshape(context: ShapeInferenceContext, node: ir.Node) -> None:
+    _set(context, node.outputs[0], node.inputs[0], _length(node, 1))
 
 
 def _tile(context: ShapeInferenceContext, node: ir.Node) -> None:
