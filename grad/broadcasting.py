@@ -12,7 +12,7 @@ def sum_to(op: Builder, grad: ir.Value, operand: ir.Value) -> ir.Value:
     lead = len(grad.shape) - len(operand.shape)
     axes = list(range(lead))
     for axis, (got, want) in enumerate(zip(list(grad.shape)[lead:], operand.shape, strict=True), lead):
-        if got == want and got is not None and str(got) != "None":
+        if got == want and str(got) != "None":
             continue
         if want == 1:
             axes.append(axis)

@@ -1,8 +1,8 @@
 """Forward mode: Jacobian-vector products, as the transpose of the transpose.
 
-A vector-Jacobian product u -> J^T u is linear in u; the gradient of sum(t * J^T u) with respect to u is J t. So every operator
-with a reverse rule whose graph can itself be differentiated has a forward mode, and there is one table of rules. The value of u
-does not matter; the nodes that use it fall away.
+A vector-Jacobian product u -> J^T u is linear in u; the gradient of sum(t * J^T u) with respect to u is J t. So every
+operator with a reverse rule whose graph can itself be differentiated has a forward mode, and there is one table of
+rules. The value of u does not matter; the nodes that use it fall away.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from onnxgrad.importers import ModelSource
 def jvp_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence[str] | None = None) -> ir.Model:
     """The Jacobian-vector product of a model, as a model.
 
-    Inputs: those of `model`, and "<name>.tangent" for each name in `wrt`, with its shape and dtype. Outputs: those of `model`,
-    then "<output>.tangent" for each output in `of`: the directional derivative along the tangents, with the shape and dtype of
-    the output; zeros where it does not depend on them. `wrt` and `of` are as in `gradient_model`.
+    Inputs: those of `model`, and "<name>.tangent" for each name in `wrt`, with its shape and dtype. Outputs: those of
+    `model`, then "<output>.tangent" for each output in `of`: the directional derivative along the tangents, with the
+    shape and dtype of the output; zeros where it does not depend on them. `wrt` and `of` are as in `gradient_model`.
 
     Raises: GradientRuleMissing, if an operator on the way has no rule; OptionError for an unknown name.
     """
@@ -45,7 +45,8 @@ def jvp_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence
 def jvp(targets: Sequence[ir.Value], wrt: Sequence[ir.Value], tangents: Sequence[ir.Value]) -> list[ir.Value | None]:
     """Add to a graph the nodes that compute the derivative of `targets` along `tangents` of `wrt`. In place.
 
-    Each tangent has the shape and dtype of its value. Returns one value per target, or None where it does not depend on `wrt`.
+    Each tangent has the shape and dtype of its value. Returns one value per target, or None where it does not depend on
+    `wrt`.
     """
     graph = targets[0].graph
     if graph is None or len(wrt) != len(tangents):

@@ -23,13 +23,13 @@ OPSET = 18  # the first opset whose scatter operators can add, which gradients o
 def gradient_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence[str] | None = None) -> ir.Model:
     """The vector-Jacobian product of a model, as a model.
 
-    Inputs: those of `model`, and "<output>.grad" for each output in `of`, with its shape and dtype; for a scalar output this
-    seed is optional and 1 by default. Outputs: those of `model`, then "<name>.grad" for each name in `wrt`: the gradient of
-    sum(seed * output) over all of `of`, with the shape and dtype of that value.
+    Inputs: those of `model`, and "<output>.grad" for each output in `of`, with its shape and dtype; for a scalar output
+    this seed is optional and 1 by default. Outputs: those of `model`, then "<name>.grad" for each name in `wrt`: the
+    gradient of sum(seed * output) over all of `of`, with the shape and dtype of that value.
 
-    wrt: names of inputs, initializers or other values of the main graph; by default all floating-point inputs that the outputs
-    depend on. A name given here on which the outputs do not depend gets zeros. of: names of outputs; by default all
-    floating-point ones. The argument is not changed; the opset of the result is at least 18.
+    wrt: names of inputs, initializers or other values of the main graph; by default all floating-point inputs that the
+    outputs depend on. A name given here on which the outputs do not depend gets zeros. of: names of outputs; by default
+    all floating-point ones. The argument is not changed; the opset of the result is at least 18.
 
     Raises: GradientRuleMissing, if an operator on the way has no rule; OptionError for an unknown name.
     """
@@ -114,7 +114,10 @@ def _seed(op: Builder, target: ir.Value) -> ir.Value:
 
 
 def add_output(op: Builder, value: ir.Value, name: str, like: ir.Value, own: Collection[ir.Node]) -> ir.Value:
-    """Make `value` an output of the graph called `name`. What the model's `own` nodes made keeps its name: an Identity goes out."""
+    """Make `value` an output of the graph called `name`, with the type and shape of `like`.
+
+    What the model's `own` nodes made keeps its name: an Identity goes out.
+    """
     if value.producer() is None or value.producer() in own or value.is_graph_output():
         value = op.Identity(value)
     value.name = claim_name(op, name)

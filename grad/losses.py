@@ -38,9 +38,10 @@ class Loss(ABC):
 class CrossEntropy(Loss):
     """-log softmax(logits)[label], averaged: y = sum_i w[label_i] nll_i / sum_i w[label_i].
 
-    prediction: logits [N, C] or [N, C, d1, ...]; label: int64 [N] or [N, d1, ...] in 0..C-1. An output made by a Softmax over the
-    classes is taken before it. class_weights: C numbers. ignore_index: a label that does not count. label_smoothing e mixes
-    the one-hot target with a uniform one, as (1 - e) onehot + e / C. A batch in which nothing counts has the loss 0.
+    prediction: logits [N, C] or [N, C, d1, ...]; label: int64 [N] or [N, d1, ...] in 0..C-1. An output made by a
+    Softmax over the classes is taken before it. class_weights: C numbers. ignore_index: a label that does not count.
+    label_smoothing e mixes the one-hot target with a uniform one, as (1 - e) onehot + e / C. A batch in which nothing
+    counts has the loss 0.
     """
 
     class_weights: Sequence[float] | None = None
@@ -181,8 +182,8 @@ class L1(Loss):
 class BCEWithLogits(Loss):
     """y = mean(max(x, 0) - x t + log(1 + exp(-|x|))): binary cross entropy of sigmoid(x), finite for every finite x.
 
-    prediction: logits x; an output made by a Sigmoid is taken before it. label t: dtype and shape of the prediction, in 0..1.
-    positive_weight p counts the positives p times.
+    prediction: logits x; an output made by a Sigmoid is taken before it. label t: dtype and shape of the prediction, in
+    0..1. positive_weight p counts the positives p times.
     """
 
     positive_weight: float = 1.0

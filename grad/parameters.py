@@ -41,8 +41,8 @@ _PASSES_ON = (
 def lift_weights(graph: ir.Graph) -> None:
     """Turn nodes of the main graph that hold parameters into initializers of the same name. In place.
 
-    These are Constant nodes, and Identity nodes of an initializer whose elements are all equal: exporters write one tensor
-    where several parameters hold the same ones or zeros at first, which must not tie them.
+    These are Constant nodes, and Identity nodes of an initializer whose elements are all equal: exporters write one
+    tensor where several parameters hold the same ones or zeros at first, which must not tie them.
     """
     for node in list(graph):
         if node.op_type == "Identity" and not node.domain:
@@ -70,7 +70,9 @@ def _untie(graph: ir.Graph, node: ir.Node) -> None:
 
 def _replace_by_initializer(graph: ir.Graph, node: ir.Node, data: ir.TensorProtocol) -> None:
     value = node.outputs[0]
-    weight = ir.Value(name=value.name, type=ir.TensorType(data.dtype), shape=ir.Shape(data.shape), const_value=data)
+    weight = ir.Value(
+        name=value.name, type=ir.TensorType(data.dtype), shape=ir.Shape(data.numpy().shape), const_value=data
+    )
     value.name = None
     ir.convenience.replace_all_uses_with(value, weight)
     graph.remove(node, safe=True)
@@ -78,7 +80,7 @@ def _replace_by_initializer(graph: ir.Graph, node: ir.Node, data: ir.TensorProto
 
 
 def parameters(graph: ir.Graph) -> list[ir.Value]:
-    """The initializers of the main graph that are weights: float tensors in the place of a weight, in order of definition."""
+    """The initializers of the main graph that are weights: float tensors in the place of one, in order."""
     return [
         value
         for value in graph.initializers.values()
@@ -89,8 +91,8 @@ def parameters(graph: ir.Graph) -> list[ir.Value]:
 def select_trainable(graph: ir.Graph, patterns: str | Sequence[str]) -> list[ir.Value]:
     """The parameters whose names match `patterns`.
 
-    A pattern is a name with wildcards as in a shell; one with "!" in front takes names out again; the last match counts. A name
-    without wildcards may also be an initializer that is not taken for a parameter.
+    A pattern is a name with wildcards as in a shell; one with "!" in front takes names out again; the last match
+    counts. A name without wildcards may also be an initializer that is not taken for a parameter.
 
     Raises: OptionError for a pattern that matches nothing, or if nothing is left to train.
     """

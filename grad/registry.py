@@ -11,8 +11,8 @@ from onnxgrad.engine.errors import GradientRuleMissing
 from onnxgrad.engine.ir.builder import Builder, describe
 
 Grads = Sequence[ir.Value | None] | Mapping[ir.Value, ir.Value]
-"""What a rule returns: a gradient (or None) for each input of the node, or a map from values (inputs of the node and outer
-values that its sub-graphs capture) to their gradients."""
+"""What a rule returns: a gradient (or None) for each input of the node, or a map from values (inputs of the node and
+outer values that its sub-graphs capture) to their gradients."""
 
 RuleFunction = Callable[..., Grads]
 PullBack = Callable[
@@ -21,8 +21,8 @@ PullBack = Callable[
 
 
 class GradientBuilder(Builder):
-    """The builder that rules get. `wanted` holds the values that need a gradient; `pull_back` runs the walk on the nodes of a
-    sub-graph: (builder to write with, nodes, gradients of their results, values wanted) -> gradients."""
+    """The builder that rules get. `wanted` holds the values that need a gradient; `pull_back` runs the walk on the
+    nodes of a sub-graph: (builder to write with, nodes, gradients of their results, values wanted) -> gradients."""
 
     pull_back: PullBack
     wanted: Collection[ir.Value] = ()
@@ -36,8 +36,9 @@ class GradientBuilder(Builder):
 class Rule:
     """How one operator is differentiated in opsets since <= opset < until.
 
-    function: (op, node, *gradients of the outputs) -> Grads, or None if the operator is declared without a gradient, for
-    `reason`. broadcasts: the walk sums each result back to the shape of its operand. note: conventions, for docs/gradients.md.
+    function: (op, node, *gradients of the outputs) -> Grads, or None if the operator is declared without a gradient,
+    for `reason`. broadcasts: the walk sums each result back to the shape of its operand. note: conventions, for
+    docs/gradients.md.
     """
 
     domain: str
@@ -67,8 +68,8 @@ def gradient(
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Register the decorated function as the gradient rule of `op_types`. A later registration wins.
 
-    The function gets (op, node, *dys): the builder, the forward node, and the gradient of each of its outputs (None for an
-    output that has none; the only output of a node always has one). It emits nodes through `op` and returns `Grads`.
+    The function gets (op, node, *dys): the builder, the forward node, and the gradient of each of its outputs (None for
+    an output that has none; the only output of a node always has one). It emits nodes through `op` and returns `Grads`.
     """
 
     def register(function: RuleFunction) -> RuleFunction:
@@ -91,9 +92,9 @@ def register_gradient(
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Give a custom operator a gradient, or a standard one another gradient. A decorator.
 
-    The decorated function gets (op, node, *dys): a builder (`op.Mul(dy, x)` adds a node), the forward node (an onnx_ir.Node),
-    and the gradients of its outputs. It returns one gradient, or None, for each input of the node. `since` and `until` bound
-    the opsets of `domain` that it holds for.
+    The decorated function gets (op, node, *dys): a builder (`op.Mul(dy, x)` adds a node), the forward node (an
+    onnx_ir.Node), and the gradients of its outputs. It returns one gradient, or None, for each input of the node.
+    `since` and `until` bound the opsets of `domain` that it holds for.
 
         @og.register_gradient("Square", domain="my.ops")
         def square(op, node, dy):

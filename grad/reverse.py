@@ -32,10 +32,11 @@ def gradients(
 ) -> list[ir.Value | None]:
     """Add to the graph of `target` the nodes that compute d(sum(seed * target)) / d(wrt). In place.
 
-    target: one value or several (their gradients add up), wrt: values of the same graph, inputs, initializers or any others;
-    seed: for each target a value of its shape and dtype; None is 1, for a scalar target only. Types and shapes must be known:
-    run `infer_shapes` on a fresh model. Returns a value of the shape and dtype of each of `wrt`, or None where the target does
-    not depend on it smoothly. A value that a node with a function body made is replaced by a value of the same name.
+    target: one value or several (their gradients add up), wrt: values of the same graph, inputs, initializers or any
+    others; seed: for each target a value of its shape and dtype; None is 1, for a scalar target only. Types and shapes
+    must be known: run `infer_shapes` on a fresh model. Returns a value of the shape and dtype of each of `wrt`, or None
+    where the target does not depend on it smoothly. A value that a node with a function body made is replaced by a
+    value of the same name.
 
     Raises: GradientRuleMissing if an operator on the way has no rule; GradientError for an impossible request.
     """
@@ -64,8 +65,7 @@ def pull_back(
 
     cotangents: gradients of values that the nodes compute. New nodes are written with `op`, in its graph.
     """
-    wanted = set(wrt)
-    wanted = {value for value in wanted if STOPPED not in value.meta}
+    wanted = {value for value in wrt if STOPPED not in value.meta}
     sought = list(dict.fromkeys(wrt))
     _reach(nodes, wanted)
     parts: dict[ir.Value, list[ir.Value]] = {value: [grad] for value, grad in cotangents.items()}
@@ -91,7 +91,10 @@ def pull_back(
 
 
 def _version(op: GradientBuilder, node: ir.Node) -> int:
-    return op.opset if node.domain in ("", "ai.onnx") else op.context.opset_imports.get(node.domain, 1)
+    if node.domain in ("", "ai.onnx"):
+        return op.opset
+    version: int = op.context.opset_imports.get(node.domain, 1)
+    return version
 
 
 def _reach(nodes: Iterable[ir.Node], wanted: set[ir.Value]) -> None:
@@ -150,7 +153,8 @@ def _spread(
         grad = sum_to(op, grad, value) if rule.broadcasts else grad
         if not _fits(grad, value):
             raise GradientError(
-                f"the gradient rule of {node.op_type} gives {describe_value(grad)} for the operand {describe_value(value)}",
+                f"the gradient rule of {node.op_type} gives {describe_value(grad)}"
+                f" for the operand {describe_value(value)}",
                 where=describe(node),
                 why="a gradient has the dtype and shape of its operand",
                 fix="mend the rule",

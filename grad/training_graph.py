@@ -30,8 +30,9 @@ METADATA = "onnxgrad.training"
 class TrainingGraph:
     """A training model and what its inputs and outputs are.
 
-    state: input name -> output name that holds its next value; slots: the state inputs that start at zero, with the name of
-    their parameter; statistics: running statistics of normalizations; labels: label input -> (loss, prediction it judges).
+    state: input name -> output name that holds its next value; slots: the state inputs that start at zero, with the
+    name of their parameter; statistics: running statistics of normalizations; labels: label input -> (loss, prediction
+    it judges).
     """
 
     model: ir.Model
@@ -51,15 +52,17 @@ def training_model(
 ) -> ir.Model:
     """One ONNX model that makes a training step.
 
-    Inputs: those of `model`; a label for each loss ("label", or "<output>.label" for several); "learning_rate" (float32 scalar,
-    optional: that of the optimizer); "step" (int64 scalar, the number of steps done); and the state: each trained parameter and
-    running statistic under its own name (optional: the value in `model`), and the optimizer's slots, "<parameter>.<slot>" (zeros
-    at the start). Outputs: "loss", then "<name>.next" for every state input: feed it back at the next step. The entry
-    "onnxgrad.training" of the metadata holds these names as JSON. Normalizations and dropout are in training mode.
+    Inputs: those of `model`; a label for each loss ("label", or "<output>.label" for several); "learning_rate" (float32
+    scalar, optional: that of the optimizer); "step" (int64 scalar, the number of steps done); and the state: each
+    trained parameter and running statistic under its own name (optional: the value in `model`), and the optimizer's
+    slots, "<parameter>.<slot>" (zeros at the start). Outputs: "loss", then "<name>.next" for every state input: feed it
+    back at the next step. The entry "onnxgrad.training" of the metadata holds these names as JSON. Normalizations and
+    dropout are in training mode.
 
     trainable: patterns of parameter names, see `select_trainable`.
 
-    Raises: OptionError for patterns and outputs that match nothing; GradientRuleMissing; TrainingError if no gradient arrives.
+    Raises: OptionError for patterns and outputs that match nothing; GradientRuleMissing; TrainingError if no gradient
+    arrives.
     """
     return build_training_graph(model, loss, optimizer, trainable).model
 
@@ -100,7 +103,7 @@ def build_training_graph(
 
 @dataclass
 class EvaluationGraph:
-    """A model for judging: the weights are inputs; the outputs are predictions and, with labels, the loss of a batch."""
+    """A model for judging: the weights are inputs, the outputs are predictions and, with labels, the loss."""
 
     model: ir.Model
     predictions: list[str]

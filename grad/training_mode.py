@@ -8,8 +8,9 @@ from onnxgrad.engine.ir.builder import Builder
 def set_training_mode(model: ir.Model) -> dict[str, ir.Value]:
     """Switch BatchNormalization and Dropout nodes of the main graph to training. In place.
 
-    Returns the name of each running statistic (an initializer) and the value that follows it after a step; a statistic that
-    several nodes share is followed by what the last of them gives. Nodes whose statistics are not initializers stay as they are.
+    Returns the name of each running statistic (an initializer) and the value that follows it after a step; a statistic
+    that several nodes share is followed by what the last of them gives. Nodes whose statistics are not initializers
+    stay as they are.
     """
     graph = model.graph
     statistics: dict[str, ir.Value] = {}

@@ -13,15 +13,12 @@ from onnxgrad.engine.errors import ShapeError
 from onnxgrad.engine.ir.functions import add_function, functions_of
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import Names, values_in
-from onnxgrad.engine.ir.signatures import to_opset
+from onnxgrad.engine.ir.signatures import AttributeValue, to_opset
 
 if TYPE_CHECKING:
     from onnxgrad.engine.ir.functions import Functions
 
 Operand = ir.Value | int | float | bool | Sequence[int] | np.ndarray | None
-AttributeValue = (
-    int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | ir.TensorProtocol | ir.Graph | None
-)
 Emit = Callable[..., ir.Value]
 
 _SMALL = 64  # elements: constants up to this size are shared
@@ -30,11 +27,12 @@ _SMALL = 64  # elements: constants up to this size are shared
 class Builder:
     """Adds nodes to `graph`: at its end, or in front of the node `before`.
 
-    `op.Conv(x, w, strides=[2, 2])` gives one value; `op.node("Split", x, outputs=3)` gives a tuple. Inputs are values, None for
-    an optional input left out, or Python literals: an int, bool or list of ints becomes an int64 (bool) constant, a float
-    becomes a scalar of the dtype of the first floating-point operand. Signatures are those of today's standard: axes and the
-    like are inputs here, and become attributes where the graph's opset wants them so. A builder with a `parent` writes a
-    sub-graph of the parent's graph. With `share`, asking twice for the same node gives the same node.
+    `op.Conv(x, w, strides=[2, 2])` gives one value; `op.node("Split", x, outputs=3)` gives a tuple. Inputs are values,
+    None for an optional input left out, or Python literals: an int, bool or list of ints becomes an int64 (bool)
+    constant, a float becomes a scalar of the dtype of the first floating-point operand. Signatures are those of today's
+    standard: axes and the like are inputs here, and become attributes where the graph's opset wants them so. A builder
+    with a `parent` writes a sub-graph of the parent's graph. With `share`, asking twice for the same node gives the
+    same node.
 
     Raises: ShapeError if types or shapes of the operands do not fit the operator.
     """
@@ -54,6 +52,7 @@ class Builder:
         self.names: Names
         self.functions: Functions
         self.context: ShapeInferenceContext
+        self.opset: int
         if parent is not None:
             self.names, self.functions, self.context = parent.names, parent.functions, parent.context
             self.opset, self.scope = parent.opset, parent.scope
@@ -68,15 +67,25 @@ class Builder:
         if not op_type[:1].isupper():
             raise AttributeError(op_type)
 
-        def emit(*inputs: Operand, domain: str = "", **attributes: AttributeValue) -> ir.Value:
-            return self.node(op_type, *inputs, domain=domain, **attributes)[0]
+        def emit(*inputs: Operand, domain: str = "", **attributes: AttributeValue | None) -> ir.Value:
+            return self._add(op_type, inputs, 1, domain, attributes)[0]
 
         return emit
 
     def node(
-        self, op_type: str, *inputs: Operand, outputs: int = 1, domain: str = "", **attributes: AttributeValue
+        self, op_type: str, *inputs: Operand, outputs: int = 1, domain: str = "", **attributes: AttributeValue | None
     ) -> tuple[ir.Value, ...]:
         """Add a node and return its outputs, typed. Attributes that are None are left out."""
+        return self._add(op_type, inputs, outputs, domain, attributes)
+
+    def _add(
+        self,
+        op_type: str,
+        inputs: Sequence[Operand],
+        outputs: int,
+        domain: str,
+        attributes: Mapping[str, AttributeValue | None],
+    ) -> tuple[ir.Value, ...]:
         like = next((v for v in inputs if isinstance(v, ir.Value) and is_float(v)), None)
         rank_like = trailing_ones(like) if op_type in _BROADCASTING else 0
         given = [self._operand(value, like, rank_like) for value in inputs]
@@ -164,7 +173,8 @@ class Builder:
     ) -> tuple[ir.Value, ...]:
         """Call a model-local function of domain onnxgrad, made by `body(op, *inputs)` over formal inputs.
 
-        The body sees the types and shapes of the actual inputs, and None for inputs that are None. Equal bodies are stored once.
+        The body sees the types and shapes of the actual inputs, and None for inputs that are None. Equal bodies are
+        stored once.
         """
         formals = [
             None if v is None else ir.Value(name=f"x{i}", type=v.type, shape=v.shape) for i, v in enumerate(inputs)
@@ -225,7 +235,8 @@ _BROADCASTING = {
 def trailing_ones(like: ir.Value | None) -> int:
     """The rank to give a scalar that meets `like`: its own if that ends in a dimension of 1, else 0.
 
-    onnxruntime's kernels for [N, C, 1, 1] with a scalar [] are a hundred times slower than with [1, 1, 1, 1] (measured).
+    onnxruntime's kernels for [N, C, 1, 1] with a scalar [] are a hundred times slower than with [1, 1, 1, 1]
+    (measured).
     """
     if like is None or like.shape is None or len(like.shape) < 2 or like.shape[-1] != 1:
         return 0

@@ -111,7 +111,7 @@ def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[lis
     for formal, actual in zip(formals, [*node.inputs, *[None] * len(formals)], strict=False):
         _replace_formal(formal, actual)
     actuals = dict(zip(formals, node.inputs, strict=False))
-    results = [actuals.get(value) or value for value in outputs]
+    results = [actuals.get(value, value) for value in outputs]
     nodes = list(body.graph)
     body.graph.outputs.clear()
     body.graph.remove(nodes)
@@ -123,6 +123,10 @@ def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[lis
     for old, new in zip(node.outputs, results, strict=False):
         if not old.name and not old.uses():
             continue  # an optional output that the call leaves out
+        if new is None:
+            raise ModelError(
+                f"function {function.name} gives an input back that the call leaves out", where=f"output {old.name!r}"
+            )
         new = replaced[old] = _own_output(new, node, nodes, replaced)
         if new.type is None:
             new.type, new.shape = old.type, old.shape

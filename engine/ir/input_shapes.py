@@ -13,8 +13,8 @@ from onnxgrad.engine.ir.infer import infer_shapes
 def with_input_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int | str | None]]) -> ir.Model:
     """A copy of `model` whose inputs have these shapes; None keeps a dimension, a string names a free one.
 
-    Shapes of all other values, outputs too, are inferred anew. What the model computes from constants (a Reshape to a fixed
-    size, say) is not changed, so a model may fail on other shapes than those it was made for.
+    Shapes of all other values, outputs too, are inferred anew. What the model computes from constants (a Reshape to a
+    fixed size, say) is not changed, so a model may fail on other shapes than those it was made for.
 
     Raises: OptionError for an unknown input; ShapeError for another rank.
     """

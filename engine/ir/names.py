@@ -32,7 +32,7 @@ class Names:
         return name in self._values
 
     def fresh(self, wanted: str) -> str:
-        """A value name: `wanted` itself if it is free, else `wanted_1`, `wanted_2`, ...; it counts as used from now on."""
+        """A value name: `wanted` itself if it is free, else `wanted_1`, ...; it counts as used from now on."""
         return self._pick(wanted, self._values)
 
     def fresh_node(self, wanted: str) -> str:

@@ -6,6 +6,8 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import OpsetError
 
+AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | ir.TensorProtocol | ir.Graph
+
 # op -> (first opset with inputs, {input position: attribute of older opsets})
 _BECAME_INPUT: dict[str, tuple[int, dict[int, str]]] = {
     **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), (13, {1: "axes"})),
@@ -26,8 +28,8 @@ _BECAME_INPUT: dict[str, tuple[int, dict[int, str]]] = {
 
 
 def to_opset(
-    op_type: str, opset: int, inputs: Sequence[ir.Value | None], attributes: Mapping[str, object]
-) -> tuple[list[ir.Value | None], dict[str, object]]:
+    op_type: str, opset: int, inputs: Sequence[ir.Value | None], attributes: Mapping[str, AttributeValue]
+) -> tuple[list[ir.Value | None], dict[str, AttributeValue]]:
     """Inputs and attributes of a call in today's signature, as `opset` (below 18) wants them."""
     since, positions = _BECAME_INPUT.get(op_type, (0, {}))
     kept, moved = list(inputs), dict(attributes)

@@ -36,7 +36,10 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, np.ndarray
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, object]]:
-    """State and facts of a checkpoint. Raises: TrainingError for a file that is missing, damaged or of another version."""
+    """State and facts of a checkpoint.
+
+    Raises: TrainingError for a file that is missing, damaged or of another version.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():

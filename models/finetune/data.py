@@ -19,7 +19,7 @@ def by_name(arrays: Arrays, names: Sequence[str], what: str) -> dict[str, Array]
     if isinstance(arrays, Mapping):
         found = {name: np.asarray(array) for name, array in arrays.items()}
     else:
-        listed = [arrays] if isinstance(arrays, np.ndarray) or not isinstance(arrays, Sequence) else list(arrays)
+        listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
         if len(names) == 1 and not isinstance(arrays, np.ndarray) and len(listed) != 1:
             listed = [np.asarray(arrays)]
         found = dict(zip(names, map(np.asarray, listed), strict=False))
@@ -36,8 +36,9 @@ def by_name(arrays: Arrays, names: Sequence[str], what: str) -> dict[str, Array]
 
 def as_feeds(data: Data, inputs: Sequence[str], labels: Sequence[str]) -> dict[str, Array]:
     """Inputs and labels as one dict of arrays of equal length. Raises: InputError if they do not fit."""
-    if not isinstance(data, tuple) or len(data) != 2:
-        raise InputError(f"data must be a pair (inputs, labels), not {type(data).__name__}", fix="fit((x, y))")
+    given: object = data  # whatever the caller gave
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise InputError(f"data must be a pair (inputs, labels), not {type(given).__name__}", fix="fit((x, y))")
     feeds = {**by_name(data[0], inputs, "input"), **by_name(data[1], labels, "label")}
     lengths = {name: len(array) if array.ndim else -1 for name, array in feeds.items()}
     if len(set(lengths.values())) != 1 or -1 in lengths.values():
@@ -81,7 +82,8 @@ def _length(arrays: Arrays) -> int:
 
 def _pick(arrays: Arrays, index: Array) -> Arrays:
     if isinstance(arrays, np.ndarray):
-        return arrays[index]
+        picked: Array = arrays[index]
+        return picked
     if isinstance(arrays, Mapping):
         return {name: array[index] for name, array in arrays.items()}
     return [array[index] for array in arrays]

@@ -13,13 +13,13 @@ import onnx_ir as ir
 from onnxgrad.engine.compile import compile
 from onnxgrad.engine.errors import TrainingError
 from onnxgrad.engine.ir.builder import is_float
+from onnxgrad.engine.ir.input_shapes import with_input_shapes
 from onnxgrad.grad.losses import CrossEntropy
 from onnxgrad.grad.optimizers import AdamW
-from onnxgrad.engine.ir.input_shapes import with_input_shapes
 from onnxgrad.importers import load
 from onnxgrad.models import datasets
 from onnxgrad.models.catalog import pull
-from onnxgrad.models.finetune.data import Arrays
+from onnxgrad.models.finetune.data import Arrays, by_name
 from onnxgrad.models.finetune.head import add_head, head_of, replace_head
 from onnxgrad.models.finetune.history import History
 from onnxgrad.models.finetune.schedule import cosine
@@ -31,8 +31,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DemoResult:
-    """before, after: metrics on the held-out data; agreement: largest difference of an output between the trainer and plain
-    onnxruntime on the exported file."""
+    """before, after: metrics on the held-out data; agreement: largest difference of an output between the trainer and
+    plain onnxruntime on the exported file."""
 
     before: dict[str, float]
     after: dict[str, float]
@@ -82,11 +82,10 @@ def text_demo(folder: Path, say: Say, epochs: int = 2, seed: int = 0) -> DemoRes
     model = add_head(source, classes=8, output=_sentence_output(source), seed=seed)
     say(f"head: {head_of(model)}")
     inputs = [value.name or "" for value in model.graph.inputs]
-    encode = lambda texts: encode_texts(texts, tokenizer, 64, inputs)  # noqa: E731
     say(f"reading {len(train.texts)} texts to train on, {len(test.texts)} to test with")
     tables = ("*", "!*embeddings.word_embeddings.weight")
-    data = (encode(train.texts), train.labels), (encode(test.texts), test.labels)
-    return _run(_Task("reuters", model, *data, tables, 3e-4, epochs, 32), folder, say, seed)
+    data = [(encode_texts(part.texts, tokenizer, 64, inputs), part.labels) for part in (train, test)]
+    return _run(_Task("reuters", model, data[0], data[1], tables, 3e-4, epochs, 32), folder, say, seed)
 
 
 def _run(task: _Task, folder: Path, say: Say, seed: int) -> DemoResult:
@@ -108,10 +107,9 @@ def _run(task: _Task, folder: Path, say: Say, seed: int) -> DemoResult:
 
 def _agreement(trainer: Trainer, path: Path, inputs: Arrays) -> float:
     """Compare the exported file, read again and run by onnxruntime, with the trainer on a few examples."""
-    few = {name: array[:64] for name, array in inputs.items()} if isinstance(inputs, dict) else inputs[:64]
+    few = {name: array[:64] for name, array in by_name(inputs, trainer.input_names, "input").items()}
     mine = trainer.predict(few)
-    run = compile(path, optimize=False)
-    theirs = run(few) if isinstance(few, dict) else run(np.asarray(few))
+    theirs = compile(path, optimize=False)(few)
     worst = max(float(np.abs(mine[name] - theirs[name]).max()) for name in mine)
     if not worst < 1e-3:
         raise TrainingError(f"the exported file {path} gives other outputs", where=f"largest difference {worst:.3g}")
@@ -124,8 +122,8 @@ def _enlarge(images: np.ndarray) -> np.ndarray:
     low = np.clip(np.floor(at).astype(int), 0, 27)
     high, part = np.clip(low + 1, 0, 27), np.clip(at - low, 0, 1)
     rows = images[:, low] * (1 - part)[:, None] + images[:, high] * part[:, None]
-    both = rows[:, :, low] * (1 - part) + rows[:, :, high] * part
-    return np.rint(both).astype(np.uint8)
+    pixels: np.ndarray = np.rint(rows[:, :, low] * (1 - part) + rows[:, :, high] * part)
+    return pixels.astype(np.uint8)
 
 
 def _sentence_output(source: Path) -> str | None:

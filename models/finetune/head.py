@@ -54,11 +54,11 @@ def head_of(model: ir.Model) -> Head | None:
 
 
 def replace_head(model: ModelSource, classes: int, *, output: str | None = None, seed: int = 0) -> ir.Model:
-    """Replace the last Gemm or MatMul in front of an output, the one that makes the logits, by one for `classes` classes.
+    """Replace the Gemm or MatMul that makes the logits of an output by one for `classes` classes.
 
-    model: path, bytes, ModelProto or ir.Model; it is not changed. output: which output; the first by default. The new weights are
-    drawn as torch draws those of a Linear layer: uniform in +-1/sqrt(features); what follows the product (softmax, ...) stays.
-    Returns the new model; `head_of` tells what was replaced, and so does the log.
+    model: path, bytes, ModelProto or ir.Model; it is not changed. output: which output; the first by default. The new
+    weights are drawn as torch draws those of a Linear layer: uniform in +-1/sqrt(features); what follows the product
+    (softmax, ...) stays. Returns the new model; `head_of` tells what was replaced, and so does the log.
 
     Raises: ModelError if no such product is found (then `add_head` may be what is wanted).
     """
@@ -80,7 +80,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
     op = Builder(graph, before=last)
     op.scope = label
     logits = _affine(op, node.inputs[0], new[0], new[1])
-    said = f"{describe(node)} made {old} logits for output {target.name!r}; it now makes {classes} ({label}.new.weight, .bias)"
+    said = f"{describe(node)} made {old} logits for output {target.name!r}; it now makes {classes}"
     ir.convenience.replace_all_uses_with(last.outputs[0], logits, replace_graph_outputs=True)
     _take_name(graph, last, logits)
     for removed in dict.fromkeys((last, node)):
@@ -91,7 +91,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
 
 
 def add_head(model: ModelSource, classes: int, *, output: str | None = None, seed: int = 0) -> ir.Model:
-    """Put a linear layer for `classes` classes on an output of features [N, D]; its logits become the only output, "logits".
+    """Put a linear layer on an output of features [N, D]; its logits [N, classes] become the only output, "logits".
 
     Other arguments and errors are as in `replace_head`.
     """
@@ -101,8 +101,8 @@ def add_head(model: ModelSource, classes: int, *, output: str | None = None, see
     features = _output(graph, output)
     features.shape = None  # what the file declares may be less than what is known
     infer_shapes(copy)
-    size = features.shape[-1] if features.shape is not None and len(features.shape) == 2 else None
-    if not isinstance(size, int) or features.dtype is None:
+    size = _width(features)
+    if size is None or features.dtype is None:
         raise ModelError(
             "a head needs features of shape [N, D] with a known D",
             where=describe_value(features),
@@ -119,6 +119,12 @@ def add_head(model: ModelSource, classes: int, *, output: str | None = None, see
     said = f"a linear layer {size} -> {classes} on the output {features.name!r}; other outputs are gone"
     RemoveUnusedNodesPass()(copy)
     return _noted(copy, Head(logits.name, tuple(value.name or "" for value in new), said))
+
+
+def _width(features: ir.Value) -> int | None:
+    """D of features [N, D]; None if they are no such thing."""
+    dims = list(features.shape) if features.shape is not None else []
+    return dims[1] if len(dims) == 2 and isinstance(dims[1], int) else None
 
 
 def _noted(model: ir.Model, head: Head) -> ir.Model:
@@ -181,11 +187,10 @@ def _is_weight(value: ir.Value) -> bool:
     producer = value.producer()
     if value.is_initializer() or (producer is not None and producer.op_type == "Constant"):
         return True
-    return (
-        producer is not None
-        and producer.op_type in ("Transpose", "Identity", "Cast")
-        and _is_weight(producer.inputs[0])
-    )  # type: ignore[arg-type]
+    source = (
+        producer.inputs[0] if producer is not None and producer.op_type in ("Transpose", "Identity", "Cast") else None
+    )
+    return source is not None and _is_weight(source)
 
 
 def _weight_size(node: ir.Node) -> tuple[int, int]:
@@ -195,9 +200,9 @@ def _weight_size(node: ir.Node) -> tuple[int, int]:
     if weight.shape is None or len(weight.shape) != 2 or not weight.shape.is_static():
         raise ModelError("the weight of the last layer is no matrix of known size", where=describe(node))
     rows, columns = (int(str(dim)) for dim in weight.shape)
-    if node.op_type == "Gemm" and node.attributes.get_int("transB", 0):
+    if node.op_type == "Gemm" and node.attributes.get_int("transB", False):
         rows, columns = columns, rows
-    if node.op_type == "Gemm" and node.attributes.get_int("transA", 0):
+    if node.op_type == "Gemm" and node.attributes.get_int("transA", False):
         raise ModelError("the last layer is a Gemm with transA, which has no batch axis in front", where=describe(node))
     return rows, columns
 

@@ -10,7 +10,7 @@ from onnxgrad.engine.errors import OptionError
 
 @dataclass(frozen=True)
 class Epoch:
-    """number: from 1 on; loss: mean over the batches; validation: metrics on the held-out data; seconds: for all of it."""
+    """One pass over the data. number: from 1 on; loss: mean over the batches; validation: metrics on held-out data."""
 
     number: int
     loss: float

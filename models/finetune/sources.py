@@ -21,7 +21,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples of one data set: a pair (inputs, labels) for `Trainer.fit`, and the names of the classes if there are any."""
+    """A data set: a pair (inputs, labels) for `Trainer.fit`, and the names of the classes if there are any."""
 
     data: Data
     classes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def read_arrays(path: str | os.PathLike[str], inputs: Sequence[str], labels: Seq
 def read_image_folder(
     folder: str | os.PathLike[str], form: ImageFormat, classes: Sequence[str] | None = None
 ) -> Examples:
-    """Images of a folder with one sub-folder for each class; `classes` fixes their order, else it is that of the alphabet.
+    """Images of a folder with one sub-folder for each class. classes: their order; by default that of the alphabet.
 
     Raises: InputError for a folder without images, a file that is no image, a class that is not among `classes`.
     """
@@ -102,7 +102,9 @@ def normalize(pixels: Array, form: ImageFormat) -> Array:
     """uint8 [N, H, W] or [N, H, W, C] to float32 [N, channels, H, W], by mean and deviation; grey is repeated."""
     if pixels.ndim == 3:
         pixels = np.repeat(pixels[..., None], form.channels, axis=3)
-    scaled = (pixels.astype(np.float32) / 255 - np.asarray(form.mean, np.float32)) / np.asarray(form.std, np.float32)
+    scaled: Array = (pixels.astype(np.float32) / 255 - np.asarray(form.mean, np.float32)) / np.asarray(
+        form.std, np.float32
+    )
     return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2), np.float32)
 
 
@@ -147,7 +149,7 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
 
 
 def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, length: int, inputs: Sequence[str]) -> dict[str, Array]:
-    """Token ids, masks and segment ids int64 [N, length], cut and padded, for those of the `inputs` that the names tell.
+    """Token ids, masks and segment ids int64 [N, length], cut and padded, for the `inputs` that ask for them by name.
 
     Raises: InputError for an input that is none of them.
     """

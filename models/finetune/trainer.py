@@ -32,13 +32,15 @@ from onnxgrad.models.finetune.weights import with_weights
 class Trainer:
     """Trains an ONNX model; its state stays on the device from step to step.
 
-    model: path, bytes, ModelProto or ir.Model; it is not changed. loss: an og.losses loss for the first output, or a dict from
-    output name to a loss or (weight, loss). optimizer: one of og.optimizers. trainable: patterns of parameter names, such as
-    "*", "classifier.*" or ["*", "!embedding.*"]. providers, threads: as in og.compile.
+    model: path, bytes, ModelProto or ir.Model; it is not changed. loss: an og.losses loss for the first output, or a
+    dict from output name to a loss or (weight, loss). optimizer: one of og.optimizers. trainable: patterns of parameter
+    names, such as "*", "classifier.*" or ["*", "!embedding.*"]. providers, threads: as in og.compile.
 
-    BatchNormalization and Dropout are in training mode in a step, and as they were in `evaluate`, `predict` and `export`.
+    BatchNormalization and Dropout are in training mode in a step, and as they were in `evaluate`, `predict` and
+    `export`.
 
-    Raises: OptionError for a pattern or output that matches nothing; GradientRuleMissing for an operator without gradient.
+    Raises: OptionError for a pattern or output that matches nothing; GradientRuleMissing for an operator without
+    gradient.
     """
 
     def __init__(
@@ -108,10 +110,10 @@ class Trainer:
         progress: bool = True,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> History:
-        """Train on `data`, a pair (inputs, labels) of arrays, or of tuples or dicts of arrays with examples along axis 0.
+        """Train on `data`: a pair (inputs, labels) of arrays, or of tuples or dicts of arrays; axis 0 counts examples.
 
-        validation: judged after every epoch. schedule: one of og.schedules, a factor of the learning rate. progress: a bar with
-        loss, speed and time left on stderr. Returns the history, which `history.plot(path)` draws.
+        validation: judged after every epoch. schedule: one of og.schedules, a factor of the learning rate. progress: a
+        bar with loss, speed and time left on stderr. Returns the history, which `history.plot(path)` draws.
 
         Raises: InputError, ShapeError for data that does not fit; TrainingError when the loss is not finite.
         """
@@ -124,7 +126,8 @@ class Trainer:
         factor, total = schedule or constant(), whole * epochs
         with Progress(total, count * epochs, enabled=progress) as bar:
             for number in range(1, epochs + 1):
-                start, losses = time.perf_counter(), []
+                start = time.perf_counter()
+                losses: list[float] = []
                 for batch in batches(feeds, batch_size, rng, keep_last=not self.graph.statistics):
                     done = (number - 1) * whole + len(losses)
                     losses.append(self._step(batch, self.optimizer.learning_rate * factor(done, total)))
@@ -153,7 +156,7 @@ class Trainer:
         return {name: self._runner.state(name) for name in self._weights()}
 
     def export(self, path: str | os.PathLike[str] | None = None) -> ir.Model:
-        """The model with the trained weights in it: its own opset, names and nodes, nothing of training. Written to `path` too."""
+        """The model with the trained weights in it, and nothing of training; with a `path`, also written there."""
         model = with_weights(self.model, self.weights())
         if path is not None:
             save_model(model, path)

@@ -10,9 +10,10 @@ from onnxgrad.engine.ir.clone import clone
 
 
 def with_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> ir.Model:
-    """A copy of `model` that holds `weights`, by value name: initializers, or Constant and Identity nodes of the main graph.
+    """A copy of `model` that holds `weights`, by value name.
 
-    An Identity node of an initializer gives way to an initializer of its own.
+    They belong to initializers, or to Constant and Identity nodes of the main graph. An Identity node of an initializer
+    gives way to an initializer of its own.
 
     Raises: TrainingError if a name, shape or dtype does not fit.
     """
@@ -50,7 +51,7 @@ def _held_by(node: ir.Node | None) -> ir.TensorProtocol | None:
 
 def _give_own(graph: ir.Graph, node: ir.Node, tensor: ir.TensorProtocol) -> None:
     value = node.outputs[0]
-    own = ir.Value(name=value.name, type=value.type, shape=ir.Shape(tensor.shape), const_value=tensor)
+    own = ir.Value(name=value.name, type=value.type, shape=ir.Shape(tensor.numpy().shape), const_value=tensor)
     value.name = None
     ir.convenience.replace_all_uses_with(value, own)
     graph.remove(node, safe=True)

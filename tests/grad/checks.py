@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -39,16 +40,17 @@ reference_erf.Erf.__init__ = _erf_in_float64  # type: ignore[method-assign]
 class Case:
     """One node of `op_type`, or `nodes` in ONNX text over x0, x1, ... that give y0, y1, ...; T is the float type.
 
-    inputs: a shape (a float input, drawn from `domain`), an array (floats are differentiated, others are constants: an initializer
-    of the model), or None (left out). outputs: how many the node has, `seeded`: which of them the scalar depends on (all float
-    ones by default). fixed: positions of float inputs that are not differentiated. domain: (low, high) of random inputs.
-    runs32: also runs in onnxruntime in float32 with symbolic shapes; second: whether second derivatives are checked; half:
-    whether the float16 gradient is checked. forward: "reference" or "ort", what computes the forward values in float64.
+    inputs: a shape (a float input, drawn from `domain`), an array (floats are differentiated, others are constants: an
+    initializer of the model), or None (left out). outputs: how many the node has, `seeded`: which of them the scalar
+    depends on (all float ones by default). fixed: positions of float inputs that are not differentiated. domain: (low,
+    high) of random inputs. runs32: also runs in onnxruntime in float32 with symbolic shapes; second: whether second
+    derivatives are checked; half: whether the float16 gradient is checked. forward: "reference" or "ort", what computes
+    the forward values in float64.
     """
 
     op_type: str
     inputs: Sequence[Sequence[int] | np.ndarray | None]
-    attributes: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     outputs: int = 1
     seeded: Sequence[int] | None = None
@@ -128,7 +130,7 @@ def build(case: Case, dtype: type, symbolic: bool) -> tuple[onnx.ModelProto, Arr
     outputs = [f"y{k}" for k in range(case.outputs)]
     nodes = [oh.make_node(case.op_type, names, outputs, domain=case.op_domain, **case.attributes)]
     if case.nodes:
-        kind = {np.float64: "double", np.float32: "float"}.get(dtype, "float16")
+        kind = {"float64": "double", "float32": "float"}.get(np.dtype(dtype).name, "float16")
         text = re.sub(r"\bT\b", kind, case.nodes)
         nodes = list(onnx.parser.parse_graph(f"g () => () {{ {text} }}").node)
     seeded = case.seeded if case.seeded is not None else range(case.outputs)
@@ -156,15 +158,10 @@ def gradient_model_of(model: onnx.ModelProto, wrt: Sequence[str], of: Sequence[s
         if of and value.name in of:
             value.name = f"{value.name}.first"
     for name, value in zip(wrt, results, strict=True):
-        result = value
-        if result is None:
-            result = ir.node("Sub", [by_name[name], by_name[name]]).outputs[0]
-            result.type, result.shape = by_name[name].type, by_name[name].shape
-            inner.graph.append(result.producer())
-        elif result.is_graph_input() or result.is_graph_output():
-            result = ir.node("Identity", [result]).outputs[0]
-            result.type, result.shape = value.type, value.shape
-            inner.graph.append(result.producer())
+        like = by_name[name]
+        result = _append(inner.graph, "Sub", [like, like], like) if value is None else value
+        if result.is_graph_input() or result.is_graph_output():
+            result = _append(inner.graph, "Identity", [result], result)
         result.name = f"{name}.grad"
         inner.graph.outputs.append(result)
     proto = serialize(inner)
@@ -172,6 +169,13 @@ def gradient_model_of(model: onnx.ModelProto, wrt: Sequence[str], of: Sequence[s
     if all(_is_standard(node, model.opset_import[0].version) for node in proto.graph.node):
         onnx.checker.check_model(proto)
     return proto
+
+
+def _append(graph: ir.Graph, op_type: str, inputs: Sequence[ir.Value], like: ir.Value) -> ir.Value:
+    node = ir.node(op_type, inputs)
+    graph.append(node)
+    node.outputs[0].type, node.outputs[0].shape = like.type, like.shape
+    return node.outputs[0]
 
 
 def _is_standard(node: onnx.NodeProto, opset: int) -> bool:

@@ -23,6 +23,7 @@ def loss_and_gradient(loss: Loss, prediction: np.ndarray, label: np.ndarray) -> 
     graph = ir.Graph([x, t], [], nodes=[], opset_imports={"": 18}, name="loss")
     y = loss.build(Builder(graph), x, t)
     (dx,) = gradients(y, [x])
+    assert dx is not None
     graph.outputs.extend([y, dx])
     run = compile(ir.Model(graph, ir_version=10))
     value, grad = run(prediction, label).values()
@@ -31,7 +32,8 @@ def loss_and_gradient(loss: Loss, prediction: np.ndarray, label: np.ndarray) -> 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
     shifted = x - x.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    normal: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return normal
 
 
 def test_cross_entropy_is_the_mean_negative_log_likelihood(rng):

@@ -31,7 +31,8 @@ def run_steps(optimizer: Optimizer, start: np.ndarray, grads: list[np.ndarray], 
 
 
 def adamw(o: AdamW, p: np.ndarray, grads: list[np.ndarray], rates: list[float]) -> np.ndarray:
-    p, m, v = p.astype("f8"), 0.0, 0.0
+    p = p.astype("f8")
+    m, v = np.zeros_like(p), np.zeros_like(p)
     for t, (g, lr) in enumerate(zip(grads, rates, strict=True), 1):
         (b1, b2), g = o.betas, g.astype("f8")
         p = p * (1 - lr * o.weight_decay)
@@ -41,7 +42,8 @@ def adamw(o: AdamW, p: np.ndarray, grads: list[np.ndarray], rates: list[float]) 
 
 
 def sgd(o: SGD, p: np.ndarray, grads: list[np.ndarray], rates: list[float]) -> np.ndarray:
-    p, v = p.astype("f8"), 0.0
+    p = p.astype("f8")
+    v = np.zeros_like(p)
     for g, lr in zip(grads, rates, strict=True):
         g = g.astype("f8") + o.weight_decay * p
         v = o.momentum * v + g

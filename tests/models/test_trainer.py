@@ -1,6 +1,7 @@
 """Training small models end to end."""
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx.checker
 import onnxruntime as ort
@@ -25,7 +26,7 @@ net (float[N, 2, 4, 4] x) => (float[N, 3] y)
   d = Dropout(r, ratio)  p = GlobalAveragePool(d)  y = Flatten(p) }"""
 
 
-def model_of(text: str, **weights: np.ndarray) -> onnx.ModelProto:
+def model_of(text: str, **weights: npt.ArrayLike) -> onnx.ModelProto:
     """The model of `text` whose initializers hold random numbers, or `weights`."""
     proto = onnx.parser.parse_model(text)
     rng = np.random.default_rng(0)
@@ -70,7 +71,7 @@ def test_loss_is_taken_before_the_softmax(rng):
 
 
 def test_export_holds_the_nodes_opset_and_names_of_the_model(rng):
-    model = model_of(NORMED, var=np.ones(3), ratio=np.float32(0.3))
+    model = model_of(NORMED, var=np.ones(3), ratio=np.array(0.3))
     trainer = Trainer(model, CrossEntropy(), SGD(0.1), threads=1)
     trainer.train_step(rng.standard_normal((6, 2, 4, 4)).astype("f4"), np.array([0, 1, 2, 0, 1, 2]))
     exported = to_proto(trainer.export())
@@ -108,7 +109,7 @@ def test_dropout_acts_in_steps_and_not_in_evaluation(rng):
 def test_trainable_patterns_choose_parameters():
     assert trainer_of(trainable=["*", "!*1"]).parameters == ("w2", "b2")
     assert trainer_of(trainable="w*").parameters == ("w1", "w2")
-    with pytest.raises(OptionError, match="matches no parameter(.|\n)*did you mean 'w1'"):
+    with pytest.raises(OptionError, match=r"matches no parameter(.|\n)*did you mean 'w1'"):
         trainer_of(trainable=["w1", "w_1"])
     with pytest.raises(OptionError, match="nothing is left"):
         trainer_of(trainable=["w1", "!w1"])

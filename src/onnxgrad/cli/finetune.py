@@ -1,6 +1,7 @@
 """onnxgrad finetune: a better model from a model and data."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +29,7 @@ class HeadChoice(StrEnum):
     """What happens to the last layer."""
 
     keep = "keep"
-    replace = "replace"
+    renew = "replace"
     add = "add"
 
 
@@ -72,7 +73,7 @@ def finetune(
     trainable: Annotated[
         list[str] | None, typer.Option(help='Patterns of parameter names, "!" in front takes out.')
     ] = None,
-    size: Annotated[str | None, typer.Option(help="HEIGHT,WIDTH of images, in place of what the model declares.")] = None,
+    size: Annotated[str | None, typer.Option(help="HEIGHT,WIDTH of images, if other than the model declares.")] = None,
     mean: Annotated[str, typer.Option(help="Mean of the pixels (0..1), one number or one per channel.")] = "0.5",
     std: Annotated[str, typer.Option(help="Deviation of the pixels.")] = "0.5",
     tokenizer: Annotated[Path | None, typer.Option(help="A tokenizer.json, for texts.")] = None,
@@ -128,9 +129,7 @@ def finetune(
 class ExampleReader:
     """Reads data of the kind that a path tells, as the model's inputs want them."""
 
-    def __init__(
-        self, model: "ir.Model", mean: str, std: str, tokenizer: Path | None, tokens: int
-    ) -> None:
+    def __init__(self, model: "ir.Model", mean: str, std: str, tokenizer: Path | None, tokens: int) -> None:
         self._inputs = [v.name or "" for v in model.graph.inputs if v.name not in model.graph.initializers]
         self._shape = model.graph.inputs[0].shape
         self._mean, self._std = mean, std
@@ -217,7 +216,7 @@ def _with_head(model: "ir.Model", choice: HeadChoice, output: str | None, classe
 
     if choice is HeadChoice.keep:
         return model
-    put = replace_head if choice is HeadChoice.replace else add_head
+    put = replace_head if choice is HeadChoice.renew else add_head
     model = put(model, classes, output=output, seed=seed)
     typer.echo(f"head: {head_of(model)}", err=True)
     return model
@@ -226,7 +225,7 @@ def _with_head(model: "ir.Model", choice: HeadChoice, output: str | None, classe
 def _loss(choice: LossChoice) -> "Loss":
     from onnxgrad.grad import losses
 
-    kinds = {
+    kinds: dict[LossChoice, type[Loss]] = {
         LossChoice.cross_entropy: losses.CrossEntropy,
         LossChoice.mse: losses.MSE,
         LossChoice.l1: losses.L1,
@@ -238,7 +237,7 @@ def _loss(choice: LossChoice) -> "Loss":
 def _optimizer(name: str, lr: float, weight_decay: float) -> "Optimizer":
     from onnxgrad.grad.optimizers import SGD, AdamW
 
-    made = {
+    made: dict[str, Callable[[], Optimizer]] = {
         "adamw": lambda: AdamW(lr, weight_decay=weight_decay),
         "sgd": lambda: SGD(lr, weight_decay=weight_decay),
         "momentum": lambda: SGD(lr, momentum=0.9, nesterov=True, weight_decay=weight_decay),
