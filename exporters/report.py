@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import DIM_NAMES, serialize
-from onnxgrad.exporters.work import count_work
+from onnxgrad.exporters.work import Work, count_work
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,6 @@ def summary(model: ir.Model) -> Summary:
     spellings: dict[str, str] = model.graph.meta.get(DIM_NAMES, {})
     operators = Counter(_operator(node) for node in nodes)
     work = count_work(model)
-    notes = [f"with {', '.join(sorted(_spell(name, spellings) for name in work.assumed))} = 1"] if work.assumed else []
-    notes += ["with one round of each loop"] if work.has_loops else []
-    notes += [f"without {', '.join(sorted(work.uncounted))} of unknown shape"] if work.uncounted else []
     return Summary(
         producer=f"{model.producer_name or ''} {model.producer_version or ''}".strip(),
         ir_version=model.ir_version,
@@ -126,8 +123,22 @@ def summary(model: ir.Model) -> Summary:
         parameters=_count_constants(copy),
         file_bytes=proto.ByteSize() + sum(t.nbytes for t in _constants(copy) if isinstance(t, ir.ExternalTensor)),
         macs=work.macs,
-        notes=tuple(notes),
+        notes=tuple(_notes(model, work)),
     )
+
+
+def _notes(model: ir.Model, work: Work) -> Iterator[str]:
+    spellings: dict[str, str] = model.graph.meta.get(DIM_NAMES, {})
+    dims = {dim.value for v in model.graph.inputs if v.shape for dim in v.shape if isinstance(dim, ir.SymbolicDim)}
+    named = sorted({_spell(name, spellings) for name in work.assumed & dims})
+    if named:
+        yield f"with {', '.join(named)} = 1"
+    if work.assumed - dims:
+        yield "with 1 for each size that depends on data"
+    if work.has_loops:
+        yield "with one round of each loop"
+    if work.uncounted:
+        yield f"without {', '.join(sorted(work.uncounted))} of unknown shape"
 
 
 def _graphs(model: ir.Model) -> Iterator[ir.Graph]:

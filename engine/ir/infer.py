@@ -15,6 +15,7 @@ from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
 from onnxgrad.engine.ir.functions import Functions, link_functions, substitute_attributes
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import graphs_in, values_in
+from onnxgrad.engine.ir.output_names import settle_output_names
 from onnxgrad.engine.ir.serialize import DIM_NAMES
 
 _LOG = logging.getLogger(__name__)
@@ -39,8 +40,9 @@ _ITERATIONS = 8  # of a loop body, until its shapes are declared unknown
 def infer_shapes(model: ir.Model) -> None:
     """Set type and shape of every value, in place; what cannot be known keeps the annotation it had, or none.
 
-    Declared types and shapes of the model's own inputs and outputs stay. Dimensions that depend on data get symbols of
-    their own (`_d0`); where such a dimension is that of a model output with a declared name, it gets that name.
+    Declared types and shapes of the model's own inputs and outputs stay; only a name that stands for different sizes is
+    made several (they are spelled alike in the file). Dimensions that depend on data get symbols of their own (`_d0`);
+    where such a dimension is that of a model output with a declared name, it gets that name.
     Never raises for a model that is valid.
     """
     link_functions(model)
@@ -50,12 +52,14 @@ def infer_shapes(model: ir.Model) -> None:
     names: dict[str, str] = model.graph.meta.setdefault(DIM_NAMES, {})
     for value in model.graph.inputs:
         names.update((dim, "") for dim in _name_unknown(context, value))
-    declared = [(value, value.type, value.shape) for value in model.graph.outputs if value.producer() is not None]
+    symbols, of_inputs = set(_symbols(model.graph)), set(_symbols_of(model.graph.inputs))
+    made = [value for value in dict.fromkeys(model.graph.outputs) if value.producer() is not None]
+    declared = {value: (value.type, value.shape) for value in made}
     _Inference(model.functions).infer_graph(context, model.graph)
-    renamed: dict[str, str] = {}
-    for value, type_, shape in declared:
-        renamed.update(_declared_names(context, value.shape, shape))
-        value.type, value.shape = type_ or value.type, value.shape if shape is None else shape
+    shapes = [(value, shape) for value, (_, shape) in declared.items() if shape is not None]
+    renamed = settle_output_names(context, shapes, symbols, of_inputs, names)
+    for value, (type_, _) in declared.items():
+        value.type = type_ or value.type
     for value in values_in(model.graph):
         value.metadata_props.pop(SYM_DATA_KEY, None)
         if renamed and value.shape is not None:
@@ -93,9 +97,11 @@ class _Inference:
         except _FAILURES as error:
             _LOG.debug("no shapes for node %s (%s): %s", node.name, node.op_type, error)
             _forget(node)
+        is_control_flow = node.domain == "" and node.op_type in ("If", "Loop")
         for output, (type_, shape) in zip(node.outputs, before, strict=True):
             output.type = output.type or type_
-            output.shape = shape if output.shape is None else output.shape
+            if output.shape is None and not is_control_flow:  # there, no shape holds for all branches or rounds
+                output.shape = shape
             _name_unknown(context, output)
 
     def _apply(self, context: ShapeInferenceContext, node: ir.Node) -> None:
@@ -285,20 +291,6 @@ def _is_named(dim: _Dim) -> bool:
     return isinstance(dim, int) or dim.value is not None
 
 
-def _declared_names(
-    context: ShapeInferenceContext, inferred: ir.Shape | None, declared: ir.Shape | None
-) -> dict[str, str]:
-    """Generated symbol -> declared name, for dimensions of one output that are known under both."""
-    if inferred is None or declared is None or len(inferred) != len(declared):
-        return {}
-    return {
-        new.value: old.value
-        for new, old in zip(inferred.dims, declared.dims, strict=True)
-        if isinstance(new, ir.SymbolicDim) and isinstance(old, ir.SymbolicDim)
-        if new.value is not None and old.value is not None and context.is_generated_symbol(new.value)
-    }
-
-
 def _rename(shape: ir.Shape, names: dict[str, str]) -> ir.Shape:
     def spell(dim: _Dim) -> _Dim:
         if isinstance(dim, int) or dim.value is None or "_d" not in dim.value:
@@ -311,7 +303,11 @@ def _rename(shape: ir.Shape, names: dict[str, str]) -> ir.Shape:
 def _symbols(graph: ir.Graph) -> Iterable[str]:
     """The symbols in use anywhere in the model."""
     for inner in graphs_in(graph):
-        for value in (*values_in(inner), *inner.outputs):
-            for dim in value.shape.dims if value.shape is not None else ():
-                if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
-                    yield from re.findall(r"[A-Za-z_]\w*", dim.value)
+        yield from _symbols_of((*values_in(inner), *inner.outputs))
+
+
+def _symbols_of(values: Iterable[ir.Value]) -> Iterable[str]:
+    for value in values:
+        for dim in value.shape.dims if value.shape is not None else ():
+            if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
+                yield from re.findall(r"[A-Za-z_]\w*", dim.value)

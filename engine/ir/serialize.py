@@ -94,6 +94,8 @@ def _spell(shape: onnx.TensorShapeProto, spellings: Mapping[str, str]) -> None:
     for dim in shape.dim:
         if dim.dim_param in spellings:
             dim.dim_param = spellings[dim.dim_param]
+            if not dim.dim_param:  # it had no name
+                dim.ClearField("value")
         elif dim.dim_param:  # an expression of symbols, such as 2*batch_1
             dim.dim_param = _SYMBOL.sub(lambda found: _spell_inside(found[0], spellings), dim.dim_param)
 

@@ -61,6 +61,27 @@ def test_a_dimension_that_depends_on_data_takes_the_declared_name():
     assert known(model, "t") == "int64[1, found]"
 
 
+def test_a_name_that_stands_for_different_sizes_is_not_believed():
+    model = inferred("""g (float[N, 8] x) => (float[A, N] y, float[A, N] z, int64[2, A] w, float[A, B] v)
+        { y = Transpose(x) z = Concat <axis = 0> (y, y) w = NonZero(x) v = Identity(y) }""")
+    shapes = {value.name: [str(dim) for dim in value.shape or ()] for value in model.graph.outputs}
+    assert shapes["y"][0] == shapes["v"][0] == "A"
+    assert len({shapes["y"][0], shapes["z"][0], shapes["w"][1]}) == 3
+    spelled = [value.type.tensor_type.shape.dim[0].dim_param for value in serialize(model).graph.output]
+    assert spelled == ["A", "A", "", "A"]
+
+
+def test_the_name_of_an_input_is_believed_where_nothing_speaks_against_it():
+    model = inferred("g (float[N] x) => (int64[1, N] y) { t = NonZero(x) y = Identity(t) }")
+    assert known(model, "t") == known(model, "y") == "int64[1, N]"
+
+
+def test_the_name_of_an_input_is_not_believed_for_another_size():
+    model = inferred("g (float[N] x) => (float[N] y) { y = Concat <axis = 0> (x, x) }")
+    assert known(model, "y") == "float[N_1]"
+    assert serialize(model).graph.output[0].type.tensor_type.shape.dim[0].dim_param == "N"
+
+
 def test_shape_arithmetic_is_followed():
     model = inferred("""g (float[N, 6, 4] x) => (float[N, 24] y) {
         one = Constant <value_ints = [1]> () rest = Constant <value_ints = [-1]> ()
@@ -138,6 +159,14 @@ def test_a_branch_without_a_shape_leaves_the_result_without_one():
     )
     assert known(model, "y") == "float[?]"
     assert known(model, "b") == "float[N, 4]"
+
+
+def test_annotations_of_branches_of_different_rank_are_not_believed():
+    model = inferred("""g (bool c, float[1, 4] x) => (float[] y) <float[4] r> {
+        r = If(c) <then_branch = t () => (float[4] a) { a = Squeeze(x) },
+                   else_branch = e () => (float[1, 4] b) { b = Abs(x) }>
+        y = Abs(r) }""")
+    assert known(model, "r") == "float[?]"
 
 
 def test_a_scan_body_sees_slices():
