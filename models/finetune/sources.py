@@ -95,7 +95,8 @@ def read_image(path: str | os.PathLike[str], form: ImageFormat) -> Array:
             pixels = np.asarray(image.convert("RGB" if form.channels == 3 else "L").resize((form.width, form.height)))
     except (OSError, ValueError) as error:
         raise InputError(f"{os.fspath(path)!r} cannot be read as an image", why=str(error)) from error
-    return normalize(pixels[None], form)[0]
+    single: Array = normalize(pixels[None], form)[0]
+    return single
 
 
 def normalize(pixels: Array, form: ImageFormat) -> Array:

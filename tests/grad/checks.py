@@ -157,9 +157,9 @@ def gradient_model_of(model: onnx.ModelProto, wrt: Sequence[str], of: Sequence[s
     for value in (output for node in inner.graph for output in node.outputs):
         if of and value.name in of:
             value.name = f"{value.name}.first"
-    for name, value in zip(wrt, results, strict=True):
+    for name, grad in zip(wrt, results, strict=True):
         like = by_name[name]
-        result = _append(inner.graph, "Sub", [like, like], like) if value is None else value
+        result = _append(inner.graph, "Sub", [like, like], like) if grad is None else grad
         if result.is_graph_input() or result.is_graph_output():
             result = _append(inner.graph, "Identity", [result], result)
         result.name = f"{name}.grad"
