@@ -10,8 +10,6 @@ import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
 
-_CUBIC = -0.75  # the coefficient a of Keys' cubic convolution that GridSample uses
-
 
 @dataclass(frozen=True)
 class Tap:
@@ -64,24 +62,24 @@ def linear_taps(op: Builder, at: ir.Value) -> list[Tap]:
     return [Tap(low, op.Sub(op.constant_like(at, 1), share)), Tap(op.Add(low, 1.0), share)]
 
 
-def cubic_taps(op: Builder, at: ir.Value) -> list[Tap]:
-    """The four neighbours of positions `at`, weighted by cubic convolution."""
+def cubic_taps(op: Builder, at: ir.Value, a: float = -0.75) -> list[Tap]:
+    """The four neighbours of positions `at`, weighted by Keys' cubic convolution of coefficient a."""
     low = op.Floor(at)
     t = op.Sub(at, low)
     rest = op.Sub(op.constant_like(at, 1), t)
-    weights = [_outer(op, op.Add(t, 1.0)), _inner(op, t), _inner(op, rest), _outer(op, op.Add(rest, 1.0))]
+    weights = [_outer(op, op.Add(t, 1.0), a), _inner(op, t, a), _inner(op, rest, a), _outer(op, op.Add(rest, 1.0), a)]
     return [Tap(op.Add(low, float(k - 1)), weight) for k, weight in enumerate(weights)]
 
 
-def _inner(op: Builder, t: ir.Value) -> ir.Value:
+def _inner(op: Builder, t: ir.Value, a: float) -> ir.Value:
     """((a + 2) t - (a + 3)) t^2 + 1, for a distance t up to 1"""
-    return op.Add(op.Mul(op.Sub(op.Mul(t, _CUBIC + 2), _CUBIC + 3), op.Mul(t, t)), 1.0)
+    return op.Add(op.Mul(op.Sub(op.Mul(t, a + 2), a + 3), op.Mul(t, t)), 1.0)
 
 
-def _outer(op: Builder, t: ir.Value) -> ir.Value:
+def _outer(op: Builder, t: ir.Value, a: float) -> ir.Value:
     """((a t - 5 a) t + 8 a) t - 4 a, for a distance t from 1 to 2"""
-    inner = op.Add(op.Mul(op.Sub(op.Mul(t, _CUBIC), 5 * _CUBIC), t), 8 * _CUBIC)
-    return op.Sub(op.Mul(inner, t), 4 * _CUBIC)
+    inner = op.Add(op.Mul(op.Sub(op.Mul(t, a), 5 * a), t), 8 * a)
+    return op.Sub(op.Mul(inner, t), 4 * a)
 
 
 def inside(op: Builder, tap: Tap, length: ir.Value) -> Tap:
@@ -108,8 +106,8 @@ def read(
 ) -> list[ir.Value]:
     """For each combination of neighbours: the rows of an image that they name, times their weights.
 
-    first: the row of each image's first position (int64, broadcasts with the taps); sizes: spatial sizes (int64 scalars);
-    taps: for each axis its neighbours. Each result has the shape of the taps, and the channels behind.
+    first: the row of each image's first position (int64, broadcasts with the taps); sizes: spatial sizes (int64
+    scalars); taps: for each axis its neighbours. Each result has the shape of the taps, and the channels behind.
     """
     indices = [[op.Cast(tap.index, to=ir.DataType.INT64) for tap in axis] for axis in taps]
     results = []

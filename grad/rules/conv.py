@@ -7,7 +7,8 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.engine.errors import GradientError
+from onnxgrad.engine.ir.builder import Builder, describe, rank
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.windows import (
     Window,
@@ -27,6 +28,42 @@ _ROWS = 32  # kernel positions are put together until a matrix product has this 
 @gradient("Conv", note="auto_pad, groups, and run-time spatial sizes included")
 def conv(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = W * x + b:  dx = transposed convolution of dy by W;  dW = correlation of x with dy;  db = sum of dy"""
+    return _conv_gradients(op, node, dy)
+
+
+@gradient("FusedConv", domain="com.microsoft", note="Clip passes between its bounds only")
+def fused_conv(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
+    """y = activation(W * x + b + z):  dz = dy times the slope, told from y; the others as those of Conv for dz"""
+    dz = _before_activation(op, node, node.outputs[0], dy)
+    return (*_conv_gradients(op, node, dz), dz)
+
+
+def _before_activation(op: Builder, node: ir.Node, y: ir.Value, dy: ir.Value) -> ir.Value:
+    name = node.attributes.get_string("activation", "")
+    numbers = node.attributes.get_floats("activation_params", [])
+    zero = op.constant_like(y, 0)
+    if name == "Relu":
+        return op.Where(op.Greater(y, 0.0), dy, zero)
+    if name == "LeakyRelu":
+        return op.Where(op.Greater(y, 0.0), dy, op.Mul(dy, numbers[0]))
+    if name == "Tanh":
+        return op.Mul(dy, op.Sub(op.constant_like(y, 1), op.Mul(y, y)))
+    if name == "Sigmoid":
+        return op.Mul(dy, op.Mul(y, op.Sub(op.constant_like(y, 1), y)))
+    if name in ("Clip", "HardSigmoid"):
+        low, high = numbers if name == "Clip" else (0.0, 1.0)
+        slope = dy if name == "Clip" else op.Mul(dy, numbers[0])
+        return op.Where(op.And(op.Greater(y, low), op.Less(y, high)), slope, zero)
+    if name:
+        raise GradientError(
+            f"the gradient of the activation {name!r} is not known",
+            where=describe(node),
+            fix="take the fusion apart: start from the model before it was optimized",
+        )
+    return dy
+
+
+def _conv_gradients(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> tuple[ir.Value | None, ...]:
     x, w = node.inputs[:2]
     assert x is not None and w is not None
     group = node.attributes.get_int("group", 1)

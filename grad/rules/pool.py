@@ -1,6 +1,5 @@
 """Pooling: maxima, means and norms of windows."""
 
-from collections.abc import Sequence
 from functools import partial
 from math import prod
 
@@ -187,22 +186,7 @@ def _over_power(op: Builder, dy: ir.Value, y: ir.Value, p: int) -> ir.Value:
     return op.Div(dy, safe if p == 2 else op.Pow(safe, float(p - 1)))
 
 
-@gradient("MaxUnpool", note="of elements with equal indices each takes the gradient")
+@gradient("MaxUnpool", note="indices count in the whole output; of equal indices each takes the gradient")
 def max_unpool(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y[indices] = x, 0 elsewhere:  dx = dy[indices]"""
-    x, indices = node.inputs[:2]
-    assert x is not None and indices is not None
-    if len(node.inputs) > 2 and node.inputs[2] is not None:
-        dy = _before_padding(op, node, x, dy)
-    return (op.Gather(op.Reshape(dy, [-1]), indices),)
-
-
-def _before_padding(op: Builder, node: ir.Node, x: ir.Value, dy: ir.Value) -> ir.Value:
-    """dy cut to the shape that the indices refer to: of kernel, strides and pads. output_shape adds to its end."""
-    window = window_of(node, x, node.attributes.get_ints("kernel_shape"))
-    assert window.kernel is not None
-    pads = zip(window.kernel, window.strides, window.begins or (), window.ends or (), strict=True)
-    shifts = [size - stride - begin - end for size, stride, begin, end in pads]
-    ends = op.Add(op.Mul(spatial_of(op, x), list(window.strides)), shifts)
-    zeros: Sequence[int] = [0] * len(shifts)
-    return op.Slice(dy, zeros, ends, window.axes)
+    return (op.Gather(op.Reshape(dy, [-1]), node.inputs[1]),)

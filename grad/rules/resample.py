@@ -7,10 +7,21 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
-from onnxgrad.engine.ir.builder import AttributeValue, Builder, describe, rank
+from onnxgrad.engine.ir.builder import Builder, describe, rank
 from onnxgrad.grad.decompose import through
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
-from onnxgrad.grad.sampling import counting, grid_sample, vector
+from onnxgrad.grad.sampling import (
+    Tap,
+    counting,
+    cubic_taps,
+    grid_sample,
+    inside,
+    length_like,
+    linear_taps,
+    size,
+    total,
+    vector,
+)
 from onnxgrad.grad.windows import Window, merge_axes, pad_spatial, spatial, spatial_of, tap_slice
 
 
@@ -56,6 +67,8 @@ def resize(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = x times an interpolation matrix along each axis:  dx = dy times their transposes"""
     x = node.inputs[0]
     assert x is not None
+    if _moves_with_roi(op, node):
+        return through(op, node, [dy], partial(_cropped, node=node, like=dy))
     factors = _repeats(node, x, dy)
     if factors is not None:
         mean = op.AveragePool(dy, kernel_shape=factors, strides=factors)
@@ -65,6 +78,59 @@ def resize(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
         matrix = _interpolation_matrix(op, node, x, position, axis)
         dy = _contract(op, dy, matrix if matrix.dtype == x.dtype else op.Cast(matrix, to=x.dtype), axis)
     return (dy,)
+
+
+def _moves_with_roi(op: GradientBuilder, node: ir.Node) -> bool:
+    """Whether somebody wants the gradient of roi, and there is one."""
+    crops = node.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    smooth = node.attributes.get_string("mode", "nearest") != "nearest" and not node.attributes.get_int("antialias", 0)
+    return crops and smooth and op.wants(_operand(node, 1))
+
+
+def _cropped(
+    op: Builder,
+    x: ir.Value,
+    roi: ir.Value,
+    scales: ir.Value | None = None,
+    sizes: ir.Value | None = None,
+    *,
+    node: ir.Node,
+    like: ir.Value,
+) -> ir.Value:
+    """tf_crop_and_resize by standard nodes, but for the constant that it puts outside of x; of the size of `like`."""
+    axes = _axes(node, x)
+    for position, axis in enumerate(axes):
+        length, count = length_like(op, x, axis, roi), length_like(op, like, axis, roi)
+        start, end = (_pick(op, roi, position=position + k) for k in (0, len(axes)))
+        last, steps = op.Sub(length, 1.0), op.Sub(count, 1.0)
+        places = counting(op, size(op, like, axis), roi)
+        share = op.Div(places, op.Max(steps, op.constant_like(roi, 1)))
+        share = op.Where(op.Equal(steps, 0.0), op.constant_like(roi, 0.5), share)
+        at = op.Mul(op.Add(start, op.Mul(op.Sub(end, start), share)), last)
+        matrix = _rows_of_weights(op, node, at, length, counting(op, size(op, x, axis), roi))
+        x = _contract(op, x, op.Transpose(op.Cast(matrix, to=x.dtype), perm=[1, 0]), axis)
+    return x
+
+
+def _rows_of_weights(op: Builder, node: ir.Node, at: ir.Value, length: ir.Value, indices: ir.Value) -> ir.Value:
+    """[positions, length]: the weight of each element at positions `at`; rows of zeros for positions outside."""
+    last, zero = op.Sub(length, 1.0), op.constant_like(at, 0)
+    within = op.And(op.GreaterOrEqual(at, 0.0), op.LessOrEqual(at, last))
+    if node.attributes.get_string("mode") == "cubic":
+        taps = cubic_taps(op, at, node.attributes.get_float("cubic_coeff_a", -0.75))
+    else:
+        taps = linear_taps(op, at)
+    taps = [Tap(tap.index, op.Where(within, tap.weight, zero)) for tap in taps]
+    if node.attributes.get_int("exclude_outside", 0):
+        taps = [inside(op, tap, length) for tap in taps]
+        whole = total(op, [tap.weight for tap in taps if tap.weight is not None])
+        whole = op.Where(within, whole, op.constant_like(at, 1))
+        taps = [Tap(tap.index, op.Div(tap.weight, whole)) for tap in taps]
+    parts = []
+    for tap in taps:
+        index = op.Unsqueeze(op.Clip(tap.index, zero, last), [1])
+        parts.append(op.Where(op.Equal(index, indices), op.Unsqueeze(tap.weight, [1]), zero))
+    return total(op, parts)
 
 
 def _operand(node: ir.Node, position: int) -> ir.Value | None:
@@ -129,9 +195,9 @@ def _growth(x: ir.Value, dy: ir.Value, axis: int) -> float:
     return after / before if isinstance(before, int) and isinstance(after, int) and before > 0 else 1.0
 
 
-def _settings(node: ir.Node) -> dict[str, AttributeValue]:
+def _settings(node: ir.Node) -> dict[str, str | int | float | None]:
     names = ("mode", "nearest_mode", "coordinate_transformation_mode")
-    kept: dict[str, AttributeValue] = {name: node.attributes.get_string(name) for name in names}
+    kept: dict[str, str | int | float | None] = {name: node.attributes.get_string(name) for name in names}
     for number in ("antialias", "exclude_outside"):
         kept[number] = node.attributes.get_int(number)
     kept["cubic_coeff_a"] = node.attributes.get_float("cubic_coeff_a")

@@ -8,6 +8,7 @@ import onnx.reference.ops.op_grid_sample as reference_grid_sample
 import onnx.reference.ops.op_lp_pool as reference_lp_pool
 import onnx.reference.ops.op_max_pool as reference_max_pool
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_conv import _conv_implementation
 
 
 def conv_transpose(
@@ -130,7 +131,65 @@ class AffineGrid(OpRun):
         return (np.einsum("nij,...j->n...i", theta, at.astype(theta.dtype)).reshape(-1, *lengths, n),)
 
 
-OPERATORS = [GlobalLpPool, AffineGrid]
+class MaxRoiPool(OpRun):
+    """Missing in the evaluator."""
+
+    def _run(self, x, rois, pooled_shape=None, spatial_scale=None):
+        y = np.zeros((len(rois), x.shape[1], *pooled_shape), x.dtype)
+        for r, (batch, *corners) in enumerate(rois):
+            left, top, right, bottom = (int(np.floor(corner * spatial_scale + 0.5)) for corner in corners)
+            rows = _bins(top, bottom, x.shape[2], pooled_shape[0])
+            columns = _bins(left, right, x.shape[3], pooled_shape[1])
+            for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
+                part = x[int(batch), :, row, column]
+                if part.size:
+                    y[r, :, i, j] = part.max(axis=(1, 2))
+        return (y,)
+
+
+def _bins(first, last, length, count):
+    step = max(last - first + 1, 1) / count
+    starts = [int(np.floor(k * step)) + first for k in range(count)]
+    ends = [int(np.ceil((k + 1) * step)) + first for k in range(count)]
+    return [slice(min(max(a, 0), length), min(max(b, 0), length)) for a, b in zip(starts, ends, strict=True)]
+
+
+_ACTIVATIONS = {
+    "Relu": lambda y: np.maximum(y, 0),
+    "Tanh": np.tanh,
+    "Sigmoid": lambda y: 1 / (1 + np.exp(-y)),
+    "LeakyRelu": lambda y, slope: np.where(y > 0, y, slope * y),
+    "Clip": np.clip,
+    "HardSigmoid": lambda y, slope, shift: np.clip(slope * y + shift, 0, 1),
+}
+
+
+class FusedConv(OpRun):
+    """Conv, a sum and an activation in one."""
+
+    op_domain = "com.microsoft"
+
+    def _run(
+        self,
+        x,
+        w,
+        b=None,
+        z=None,
+        activation=None,
+        activation_params=None,
+        auto_pad=None,
+        dilations=None,
+        group=None,
+        kernel_shape=None,
+        pads=None,
+        strides=None,
+    ):
+        y = _conv_implementation(x, w, b, auto_pad or "NOTSET", dilations, group or 1, w.shape[2:], pads, strides)
+        y = y if z is None else y + z
+        return ((_ACTIVATIONS[activation](y, *(activation_params or ())) if activation else y).astype(x.dtype),)
+
+
+OPERATORS = [GlobalLpPool, AffineGrid, MaxRoiPool, FusedConv]
 reference_max_pool.MaxPool._run = MaxPool._run  # type: ignore[method-assign]  (inside functions too)
 reference_lp_pool.LpPool._run = LpPool._run  # type: ignore[method-assign]
 

@@ -15,6 +15,27 @@ def transpose(x, w, bias=False, **attributes) -> Case:
     return conv(x, w, bias, op="ConvTranspose", **attributes)
 
 
+ACTIVATIONS = [
+    ("",),
+    ("Relu",),
+    ("Tanh",),
+    ("Sigmoid",),
+    ("LeakyRelu", 0.1),
+    ("Clip", -0.5, 0.7),
+    ("HardSigmoid", 0.3, 0.4),
+]
+
+
+def fused(activation, *numbers) -> Case:
+    attributes = {"pads": [1, 0, 0, 1]}
+    attributes |= {"activation": activation} if activation else {}
+    attributes |= {"activation_params": list(numbers)} if numbers else {}
+    inputs = [(1, 2, 4, 4), (3, 2, 3, 3), (3,)]
+    return Case(
+        "FusedConv", inputs, attributes, name=f"FusedConv-{activation}", op_domain="com.microsoft", domain=(-1, 1)
+    )
+
+
 CASES = [
     conv((2, 3, 5), (4, 3, 3), bias=True),
     conv((2, 2, 5, 4), (3, 2, 3, 2), pads=[1, 0, 1, 1]),
@@ -52,4 +73,12 @@ CASES = [
     transpose((1, 2, 2, 2, 2), (2, 1, 2, 1, 2), strides=[1, 2, 2]),
     # onnxruntime refuses output_padding that is not below the stride
     transpose((1, 2, 3), (2, 2, 2), dilations=[3], output_padding=[2], strides=[2], runs32=False),
+    *(fused(name, *numbers) for name, *numbers in ACTIVATIONS),
+    Case(
+        "FusedConv",
+        [(1, 2, 4, 4), (3, 2, 3, 3), None, (1, 3, 2, 2)],
+        {"activation": "Relu"},
+        name="FusedConv-without-bias",
+        op_domain="com.microsoft",
+    ),
 ]

@@ -44,6 +44,14 @@ def grid(shape, points, **attributes) -> Case:
     )
 
 
+def crop(mode, **attributes) -> Case:
+    """Differentiated by roi too."""
+    inputs = [(1, 1, 4, 5), np.array([0, 0, 0.41, 0.22, 1, 1, 0.73, 1.3]), None, ints(1, 1, 3, 4)]
+    settings = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", **attributes}
+    name = f"Resize-roi-{mode}-{attributes}"
+    return Case("Resize", inputs, settings, name=name, half=False)
+
+
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric")
 
 CASES = [
@@ -92,6 +100,7 @@ CASES = [
         coordinate_transformation_mode="tf_crop_and_resize",
         extrapolation_value=2.0,
     ),
+    *(crop(mode, **more) for mode, more in (("linear", {}), ("cubic", {}), ("cubic", {"exclude_outside": 1}))),
     *(
         grid((2, 2, 3, 4), (2, 2, 3, 2), mode=mode, padding_mode=padding, align_corners=align)
         for mode in ("linear", "nearest", "cubic")
