@@ -88,9 +88,8 @@ def test_work_is_counted(case):
 def test_what_was_assumed_is_noted():
     found = summary(parsed("(float[N, 3] a, float[3, M] b) => (float[] y) { y = MatMul(a, b) }"))
     assert found.notes == ("with M, N = 1",)
-    data = parsed(
-        "(float[2, 3] a, float[3] b) => (float[] y) { i = NonZero(a) f = Cast <to = 1> (i) y = MatMul(f, t) t = Transpose(f) }"
-    )
+    data = parsed("""(float[2, 3] a) => (float[] y)
+        { i = NonZero(a) f = Cast <to = 1> (i) t = Transpose(f) y = MatMul(f, t) }""")
     assert summary(data).notes == ("with 1 for each size that depends on data",)
     loop = parsed("""(int64 n, float[2, 2] x) => (float[] y) { c = Constant <value = bool {1}> ()
         y = Loop(n, c, x) <body = b (int64 i, bool d, float[2, 2] v) => (bool e, float[2, 2] u)
