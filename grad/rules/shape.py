@@ -65,8 +65,19 @@ def concat(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
         return (dy,)
     axis = node.attributes.get_int("axis")
     axis = axis if axis >= 0 else axis + rank(dy)
+    wanted = [k for k, x in enumerate(inputs) if op.wants(x)]
+    if len(wanted) == 1 and (bounds := _bounds(inputs, wanted[0], axis)) is not None:
+        part = op.Slice(dy, [bounds[0]], [bounds[1]], [axis])
+        return [shaped_like(part, x) if k == wanted[0] else None for k, x in enumerate(inputs)]
     parts = op.node("Split", dy, _sizes(op, inputs, axis), outputs=len(inputs), axis=axis)
     return [shaped_like(part, x) for part, x in zip(parts, inputs, strict=True)]
+
+
+def _bounds(inputs: Sequence[ir.Value], k: int, axis: int) -> tuple[int, int] | None:
+    """Where the k-th of the joined values begins and ends; None if that is not known now."""
+    dims = [None if x.shape is None else x.shape[axis] for x in inputs[: k + 1]]
+    known = [dim for dim in dims if isinstance(dim, int)]
+    return (sum(known[:k]), sum(known)) if len(known) == len(dims) else None
 
 
 def _sizes(op: Builder, values: Sequence[ir.Value], axis: int) -> ir.Value:

@@ -30,6 +30,8 @@ def pad(shape, pads, mode="constant", value=None, axes=None, **options) -> Case:
     return Case("Pad", inputs, {"mode": mode}, name=name, **options)
 
 
+ONES = np.ones((1, 3))
+
 CASES = [
     reshape((2, 3), (3, 2)),
     reshape((2, 3, 2), (0, -1)),
@@ -57,6 +59,8 @@ CASES = [
     Case("Concat", ((2, 3), (2, 1), (2, 2)), {"axis": -1}),
     Case("Concat", ((2, 3), (0, 3)), {"axis": 0}, name="Concat-empty"),
     Case("Concat", ((2, 3),), {"axis": 0}, name="Concat-one"),
+    Case("Concat", ((2, 3), ONES, (3, 3)), {"axis": 0}, fixed=(1,), name="Concat-two-wanted"),
+    Case("Concat", (ONES, (2, 3), ONES), {"axis": -2}, fixed=(0, 2), name="Concat-one-wanted"),
     Case("Split", ((5, 2), ints(2, 3)), outputs=2),
     Case("Split", ((2, 5), ints(2, 0, 3)), {"axis": -1}, outputs=3, name="Split-zero"),
     Case("Split", ((5,),), {"num_outputs": 2}, outputs=2, name="Split-uneven"),
