@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import onnx_ir as ir
 from onnx_shape_inference import SYM_DATA_KEY, ShapeInferenceContext, registry
 
+from onnxgrad.engine.ir.conditions import known_condition
 from onnxgrad.engine.ir.functions import Functions, link_functions, substitute_attributes
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import graphs_in, values_in
@@ -120,8 +121,12 @@ class _Inference:
         if rule is not None:
             rule(context, node)
         if is_standard and node.op_type == "If":
+            taken = known_condition(node.inputs[0])
             for index, output in enumerate(node.outputs):
-                if any(body.outputs[index].shape is None for body in _bodies(node)):
+                results = [node.attributes[name].as_graph().outputs[index] for name in ("then_branch", "else_branch")]
+                if taken is not None:
+                    output.type, output.shape = results[not taken].type, results[not taken].shape
+                elif any(result.shape is None for result in results):
                     output.shape = None  # the rule takes the shape of the other branch
 
     def _rule(self, context: ShapeInferenceContext, node: ir.Node) -> _Rule | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxgrad.engine.ir.conditions import known_condition
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.subgraphs import (
     Replay,
@@ -27,10 +28,12 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     wanted = [value for value in used if op.wants(value)]
     bodies: dict[str, Replay] = {}
     grads: dict[str, dict[ir.Value, ir.Value]] = {}
+    taken = known_condition(node.inputs[0])
     for name, branch in branches.items():
         body = bodies[name] = replay(op, branch, f"{op.scope}.{name}")
         pairs = [(y, dy) for y, dy in zip(body.outputs, dys, strict=False) if dy is not None]
-        is_possible = all(_may_equal(y.shape, dy.shape) for y, dy in pairs)
+        is_possible = taken is None or taken == (name == "then_branch")
+        is_possible = is_possible and all(_may_equal(y.shape, dy.shape) for y, dy in pairs)
         grads[name] = body.pull_back(pairs, wanted) if is_possible else {}
     found = [value for value in wanted if any(value in each for each in grads.values())]
     if not found:
