@@ -29,7 +29,8 @@ def gradient_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Seq
 
     wrt: names of inputs, initializers or other values of the main graph; by default all floating-point inputs that the
     outputs depend on. A name given here on which the outputs do not depend gets zeros. of: names of outputs; by default
-    all floating-point ones. The argument is not changed; the opset of the result is at least 18.
+    all floating-point ones. A name that an input, output or initializer of the model has already gets a number behind
+    it: "x.grad_1". The argument is not changed; the opset of the result is at least 18.
 
     Raises: GradientRuleMissing, if an operator on the way has no rule; OptionError for an unknown name.
     """
@@ -128,11 +129,16 @@ def add_output(op: Builder, value: ir.Value, name: str, like: ir.Value, own: Col
 
 
 def claim_name(op: Builder, name: str) -> str:
-    """`name` for a new input or output: an inner value that has it is renamed; an input or output keeps it."""
-    if name in op.names:
-        for value in values_in(op.graph):
-            outer = value.is_graph_input() or value.is_graph_output() or value.is_initializer()
-            if value.name == name and not outer:
-                value.name = op.names.fresh(name)
-                return name
-    return op.names.fresh(name)
+    """`name` for a new input or output: inner values that have it are renamed.
+
+    Inputs, outputs and initializers keep theirs, and the new value gets a number behind it.
+    """
+    if name not in op.names:
+        return op.names.fresh(name)
+    holders = list(dict.fromkeys(value for value in values_in(op.graph) if value.name == name))
+    interface = {*op.graph.inputs, *op.graph.outputs, *op.graph.initializers.values()}
+    if not interface.isdisjoint(holders):
+        return op.names.fresh(name)
+    for value in holders:
+        value.name = op.names.fresh(name)
+    return name

@@ -103,11 +103,15 @@ def build_training_graph(
 
 @dataclass
 class EvaluationGraph:
-    """A model for judging: the weights are inputs, the outputs are predictions and, with labels, the loss."""
+    """A model for judging: the weights are inputs, the outputs are predictions and, with labels, the loss.
+
+    judged: the predictions that the losses are about, in the order of the labels.
+    """
 
     model: ir.Model
     predictions: list[str]
     labels: dict[str, tuple[Loss, ir.Value]]
+    judged: list[str]
     loss: str
 
 
@@ -120,7 +124,9 @@ def build_evaluation_graph(source: ModelSource, loss: Losses | None, weights: Se
         graph.inputs.remove(value)
     parts = TrainingGraph(model, list(weights), [value.name or "" for value in graph.inputs])
     predictions = [value.name or "" for value in graph.outputs]
+    judged: list[str] = []
     if loss is not None:
+        judged = [value.name or "" for value in _judged(graph, loss)]
         total = _add_losses(graph, loss, parts)
         parts.loss = total.name = claim_name(Builder(graph), "loss")
         graph.outputs.append(total)
@@ -129,7 +135,7 @@ def build_evaluation_graph(source: ModelSource, loss: Losses | None, weights: Se
         value.const_value = None
         graph.inputs.append(value)
     adopt_functions(model)
-    return EvaluationGraph(model, predictions, parts.labels, parts.loss)
+    return EvaluationGraph(model, predictions, parts.labels, judged, parts.loss)
 
 
 def _names(result: TrainingGraph) -> dict[str, object]:
@@ -137,21 +143,25 @@ def _names(result: TrainingGraph) -> dict[str, object]:
     return {**{name: getattr(result, name) for name in names}, "labels": list(result.labels)}
 
 
+def _judged(graph: ir.Graph, losses: Losses) -> list[ir.Value]:
+    """The outputs that the losses are about."""
+    return pick_outputs(graph, None)[:1] if isinstance(losses, Loss) else pick_outputs(graph, list(losses))
+
+
 def _add_losses(graph: ir.Graph, losses: Losses, result: TrainingGraph) -> ir.Value:
     """Add label inputs and losses; returns the weighted sum, a scalar."""
-    if isinstance(losses, Loss):
-        losses = {pick_outputs(graph, None)[0].name or "": losses}
-    if not losses:
+    outputs = _judged(graph, losses)
+    if not outputs:
         raise OptionError("no loss was given", fix='loss=og.losses.CrossEntropy(), or {"output": loss}')
     terms: list[ir.Value] = []
-    for prediction, (output, given) in zip(pick_outputs(graph, list(losses)), losses.items(), strict=True):
+    for prediction, given in zip(outputs, [losses] if isinstance(losses, Loss) else losses.values(), strict=True):
         weight, loss = given if isinstance(given, tuple) else (1.0, given)
-        op = Builder(graph)
+        output, op = prediction.name, Builder(graph)
         op.scope = "loss"
         prediction = _before_activation(prediction, loss.activation)
         dtype, shape = loss.label_like(prediction)
         label = ir.Value(
-            name=claim_name(op, "label" if len(losses) == 1 else f"{output}.label"),
+            name=claim_name(op, "label" if len(outputs) == 1 else f"{output}.label"),
             type=ir.TensorType(dtype),
             shape=shape,
         )

@@ -26,26 +26,25 @@ class Names:
     def __init__(self, graph: ir.Graph) -> None:
         self._values = {value.name for value in values_in(graph) if value.name}
         self._nodes = {node.name for inner in graphs_in(graph) for node in inner if node.name}
-        self._last: dict[str, int] = {}
+        self._last_value: dict[str, int] = {}  # wanted name -> the last number it was given
+        self._last_node: dict[str, int] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
     def fresh(self, wanted: str) -> str:
         """A value name: `wanted` itself if it is free, else `wanted_1`, ...; it counts as used from now on."""
-        return self._pick(wanted, self._values)
+        return _pick(wanted, self._values, self._last_value)
 
     def fresh_node(self, wanted: str) -> str:
         """The same for a node name: nodes and values have a name space each."""
-        return self._pick(wanted, self._nodes)
+        return _pick(wanted, self._nodes, self._last_node)
 
-    def _pick(self, wanted: str, used: set[str]) -> str:
-        name, number = wanted, 0
-        if name in used:
-            number = self._last.get(wanted, 0)
-            while name in used:
-                number += 1
-                name = f"{wanted}_{number}"
-            self._last[wanted] = number if used is self._values else self._last.get(wanted, 0)
-        used.add(name)
-        return name
+
+def _pick(wanted: str, used: set[str], last: dict[str, int]) -> str:
+    name = wanted
+    while name in used:
+        last[wanted] = last.get(wanted, 0) + 1
+        name = f"{wanted}_{last[wanted]}"
+    used.add(name)
+    return name

@@ -48,7 +48,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, ValueError) as error:
+        facts: dict[str, object] = dict(json.loads(metadata.get("facts", "{}")))
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise TrainingError(f"{os.fspath(path)!r} is damaged, or no checkpoint", why=str(error)) from error
     if metadata.get("format") != FORMAT or metadata.get("version") != str(VERSION):
         raise TrainingError(
@@ -56,4 +57,4 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
             why=f"it says format {metadata.get('format')!r}, version {metadata.get('version')!r}; "
             f"this is {FORMAT!r}, version {VERSION}",
         )
-    return state, json.loads(metadata.get("facts", "{}"))
+    return state, facts

@@ -10,7 +10,7 @@ import numpy as np
 from onnxgrad.engine.runtime.binding import StepRunner
 from onnxgrad.engine.runtime.providers import Provider
 from onnxgrad.engine.runtime.session import create_session
-from onnxgrad.grad.losses import BCEWithLogits, CrossEntropy, Loss
+from onnxgrad.grad.losses import BCEWithLogits, CrossEntropy
 from onnxgrad.grad.training_graph import Losses, build_evaluation_graph
 from onnxgrad.importers import ModelSource
 from onnxgrad.models.finetune.data import Array, batches
@@ -43,11 +43,13 @@ class Evaluator:
             size = len(next(iter(batch.values())))
             results = runner.step(batch)
             totals["loss"] += float(results[self.graph.loss]) * size
-            for label, (loss, _) in self.graph.labels.items():
-                for output in self._judged():
-                    totals["accuracy"] += _accuracy(loss, results[output], batch[label]) * size
+            for output in self._judged():
+                right = self._right(results[output], batch[next(iter(self.graph.labels))])
+                totals["right"] += float(right.sum())
+                totals["judged"] += right.size
             count += size
-        return {name: total / count for name, total in totals.items()}
+        metrics = {"loss": totals["loss"] / count}
+        return {**metrics, "accuracy": totals["right"] / max(1.0, totals["judged"])} if self._judged() else metrics
 
     def predict(self, source: StepRunner, feeds: Mapping[str, Array], batch_size: int) -> dict[str, Array]:
         """All outputs of the model, batch by batch, put together. For an evaluator without a loss."""
@@ -56,22 +58,23 @@ class Evaluator:
         for batch in batches(feeds, batch_size):
             for name, array in runner.step(batch).items():
                 parts[name].append(array)
-        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+        return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in parts.items()}
 
     def _judged(self) -> list[str]:
         """The output that accuracy is read from: there is one if there is one loss and it is one of classes."""
         if len(self.graph.labels) != 1:
             return []
         ((loss, _),) = self.graph.labels.values()
-        return [self.graph.predictions[0]] if isinstance(loss, CrossEntropy | BCEWithLogits) else []
+        return self.graph.judged if isinstance(loss, CrossEntropy | BCEWithLogits) else []
+
+    def _right(self, output: Array, label: Array) -> Array:
+        """Whether each class is right, without labels to be ignored. Softmax keeps the order, Sigmoid moves 0 to 0.5."""
+        ((loss, prediction),) = self.graph.labels.values()
+        if isinstance(loss, CrossEntropy):
+            right: Array = output.argmax(axis=1) == label
+            return right if loss.ignore_index is None else right[label != loss.ignore_index]
+        threshold = 0 if prediction.name == self.graph.judged[0] else 0.5
+        return np.asarray((output > threshold) == (label > 0.5))
 
     def _runner(self, source: StepRunner, fetches: Sequence[str]) -> StepRunner:
         return StepRunner(self._session, {name: (None, source.value(name)) for name in self._weights}, fetches)
-
-
-def _accuracy(loss: Loss, output: Array, label: Array) -> float:
-    """The share of right classes; labels to be ignored do not count. Sigmoid and Softmax do not change the order."""
-    if isinstance(loss, CrossEntropy):
-        counted = np.ones(label.shape, bool) if loss.ignore_index is None else label != loss.ignore_index
-        return float((output.argmax(axis=1) == label)[counted].mean()) if counted.any() else 0.0
-    return float(((output > 0) == (label > 0.5)).mean())

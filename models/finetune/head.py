@@ -85,6 +85,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
     _take_name(graph, last, logits)
     for removed in dict.fromkeys((last, node)):
         graph.remove(removed, safe=True)
+    RemoveUnusedNodesPass()(copy)
     _forget_shapes_after(logits, target)
     infer_shapes(copy)
     return _noted(copy, Head(target.name or "", tuple(value.name or "" for value in new), said))
@@ -173,8 +174,12 @@ def _find_product(output: ir.Value) -> tuple[ir.Node, ir.Node | None]:
             return node, bias if bias is not None and node.outputs[0] in bias.inputs else None
         if node.op_type not in _AFTER:
             break
+        operands = node.inputs if node.op_type in ("Add", "Mul") else node.inputs[:1]
+        computed = [v for v in operands if v is not None and not _is_weight(v)]
+        if len(computed) != 1:
+            break
         bias = node if node.op_type == "Add" else None
-        value = next((v for v in node.inputs if v is not None and not _is_weight(v)), value)
+        value = computed[0]
     raise ModelError(
         f"no last layer is found behind the output {output.name!r}",
         where=describe(node) if node is not None else describe_value(output),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from onnxgrad.models.finetune.data import Array, Data
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+_PADDING = ("direction", "pad_id", "pad_type_id", "pad_token")  # what a tokenizer keeps of its own settings
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -44,9 +47,9 @@ def read_arrays(path: str | os.PathLike[str], inputs: Sequence[str], labels: Seq
     Raises: InputError if the file cannot be read or lacks an array.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{os.fspath(path)!r} cannot be read as .npz", why=str(error)) from error
     plain = {**dict(zip(inputs, "x", strict=False)), **dict(zip(labels, "y", strict=False))}
     found = {name: arrays.get(name, arrays.get(plain.get(name, ""))) for name in (*inputs, *labels)}
@@ -59,6 +62,11 @@ def read_arrays(path: str | os.PathLike[str], inputs: Sequence[str], labels: Seq
         )
     picked = {name: array for name, array in found.items() if array is not None}
     return Examples(({name: picked[name] for name in inputs}, {name: picked[name] for name in labels}))
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def read_image_folder(
@@ -93,7 +101,7 @@ def read_image(path: str | os.PathLike[str], form: ImageFormat) -> Array:
     try:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("RGB" if form.channels == 3 else "L").resize((form.width, form.height)))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"{os.fspath(path)!r} cannot be read as an image", why=str(error)) from error
     single: Array = normalize(pixels[None], form)[0]
     return single
@@ -146,7 +154,10 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
         raise OptionError("reading texts needs tokenizers", fix='pip install "onnxgrad[text]"') from error
     if not Path(path).is_file():
         raise InputError(f"there is no tokenizer file {os.fspath(path)!r}")
-    return Tokenizer.from_file(os.fspath(path))
+    try:
+        return Tokenizer.from_file(os.fspath(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise InputError(f"{os.fspath(path)!r} cannot be read as a tokenizer", why=str(error)) from error
 
 
 def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, length: int, inputs: Sequence[str]) -> dict[str, Array]:
@@ -155,7 +166,8 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, length: int, inputs
     Raises: InputError for an input that is none of them.
     """
     tokenizer.enable_truncation(length)
-    tokenizer.enable_padding(length=length)
+    own = tokenizer.padding or {}
+    tokenizer.enable_padding(**{**{name: own[name] for name in own if name in _PADDING}, "length": length})
     encoded = tokenizer.encode_batch(list(texts))
     columns = {
         "input_ids": [e.ids for e in encoded],

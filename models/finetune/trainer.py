@@ -169,19 +169,22 @@ class Trainer:
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of `save`. Raises: TrainingError if it is damaged or belongs to another model."""
-        state, facts = load_checkpoint(path)
+        state, _ = load_checkpoint(path)
         if set(state) != set(self.graph.state):
             other = sorted(set(state) ^ set(self.graph.state))
             raise TrainingError(
                 f"the checkpoint {Path(path).name} belongs to another model, optimizer or choice of parameters",
                 where=f"{len(other)} names differ: {', '.join(other[:5])}",
             )
+        before = {name: self._runner.state(name) for name in state}
         try:
             for name, array in state.items():
                 self._runner.set_state(name, array)
         except InputError as error:
+            for name, array in before.items():
+                self._runner.set_state(name, array)
             raise TrainingError(f"the checkpoint {Path(path).name} does not fit the model", why=str(error)) from error
-        self.steps = int(str(facts.get("steps", 0)))
+        self.steps = int(self._runner.state(self.graph.step))
 
     def _weights(self) -> list[str]:
         return [*self.graph.parameters, *self.graph.statistics]

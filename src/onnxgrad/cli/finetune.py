@@ -91,6 +91,7 @@ def finetune(
     from onnxgrad.importers import load
     from onnxgrad.models.finetune.trainer import Trainer
 
+    _check_folders(output, checkpoint, plot)
     model = load(file)
     if size:
         model = _resized(model, *_numbers(size, 2))
@@ -124,6 +125,13 @@ def finetune(
     if train.classes:
         typer.echo(f"classes: {', '.join(train.classes)}")
     typer.echo(f"wrote {output}")
+
+
+def _check_folders(*targets: Path | None) -> None:
+    """Raises: OptionError for a file that could not be written when the work is done."""
+    for target in targets:
+        if target is not None and not target.absolute().parent.is_dir():
+            raise OptionError(f"the folder of {target} does not exist", fix=f"mkdir -p {target.parent}")
 
 
 class ExampleReader:
