@@ -78,6 +78,7 @@ class _Inference:
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
         self._active: set[tuple[str, str, str]] = set()
+        self._depth = 0  # of bodies around the node
 
     def infer_graph(self, context: ShapeInferenceContext, graph: ir.Graph) -> None:
         """All values of one graph and its bodies; those of its inputs are known or not, but fixed."""
@@ -98,10 +99,10 @@ class _Inference:
         except _FAILURES as error:
             _LOG.debug("no shapes for node %s (%s): %s", node.name, node.op_type, error)
             _forget(node)
-        is_control_flow = node.domain == "" and node.op_type in ("If", "Loop")
+        is_sure = node.domain == "" and (self._depth > 0 or node.op_type in ("If", "Loop"))
         for output, (type_, shape) in zip(node.outputs, before, strict=True):
             output.type = output.type or type_
-            if output.shape is None and not is_control_flow:  # there, no shape holds for all branches or rounds
+            if output.shape is None and not is_sure:  # no shape may hold for all branches and all rounds
                 output.shape = shape
             _name_unknown(context, output)
 
@@ -116,7 +117,7 @@ class _Inference:
         if is_standard and node.op_type == "Scan" and context.opset > 8:
             _bind_scan(node)
         for body in _bodies(node):
-            self.infer_graph(context, body)
+            self._infer_body(context, body)
         rule = self._rule(context, node)
         if rule is not None:
             rule(context, node)
@@ -128,6 +129,13 @@ class _Inference:
                     output.type, output.shape = results[not taken].type, results[not taken].shape
                 elif any(result.shape is None for result in results):
                     output.shape = None  # the rule takes the shape of the other branch
+
+    def _infer_body(self, context: ShapeInferenceContext, body: ir.Graph) -> None:
+        self._depth += 1
+        try:
+            self.infer_graph(context, body)
+        finally:
+            self._depth -= 1
 
     def _rule(self, context: ShapeInferenceContext, node: ir.Node) -> _Rule | None:
         if node.op_identifier() in self._functions:
@@ -155,8 +163,10 @@ class _Inference:
                 if known is not None:
                     inner.set_symbolic_value(formal, known)
         self._active.add(identifier)
-        self.infer_graph(inner, body.graph)
-        self._active.remove(identifier)
+        try:
+            self.infer_graph(inner, body.graph)
+        finally:
+            self._active.remove(identifier)
         for output, result in zip(node.outputs, body.outputs, strict=False):
             output.type, output.shape = result.type, result.shape
             known = inner.get_symbolic_value(result)
@@ -174,7 +184,7 @@ class _Inference:
                 formal.type, formal.shape = initial.type or formal.type, initial.shape
         widened: set[str] = set()
         for iteration in range(_ITERATIONS):
-            self.infer_graph(context, body)
+            self._infer_body(context, body)
             changed = False
             for _, formal, result in carried:
                 shape = None if iteration == _ITERATIONS - 2 else _widen(context, formal.shape, result.shape, widened)
