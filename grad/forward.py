@@ -34,9 +34,11 @@ def jvp_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Sequence
     targets, inputs = pick_outputs(graph, of), pick_values(graph, wrt)
     own = set(graph)
     tangents = [_tangent(graph, value) for value in inputs]
+    spelled = [value.name or "" for value in targets]
     results = jvp(targets, inputs, tangents)
     op = Builder(graph)
-    for target, result in zip(targets, results, strict=True):
+    # Outputs are looked up again: one that a function made has been replaced.
+    for target, result in zip(pick_outputs(graph, spelled), results, strict=True):
         add_output(op, op.zeros_like(target) if result is None else result, f"{target.name}.tangent", target, own)
     adopt_functions(model)
     return model

@@ -38,16 +38,19 @@ def gradient_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Seq
     graph = model.graph
     targets = pick_outputs(graph, of)
     inputs = pick_values(graph, wrt)
+    labels = [value.name for value in inputs]
     own = set(graph)
     op = Builder(graph)
     seeds = [_seed(op, value) for value in targets]
+    spelled = [value.name or "" for value in inputs]
     found = gradients(targets, inputs, seeds)
     op = Builder(graph)
-    for value, grad in zip(inputs, found, strict=True):
+    # Values are looked up again: one that a function made has been replaced.
+    for label, value, grad in zip(labels, pick_values(graph, spelled), found, strict=True):
         if grad is None and wrt is not None:
             grad = op.zeros_like(value)
         if grad is not None:
-            add_output(op, grad, f"{value.name}.grad", like=value, own=own)
+            add_output(op, grad, f"{label}.grad", like=value, own=own)
     adopt_functions(model)
     return model
 

@@ -259,6 +259,7 @@ def _key(
     return domain, op_type, tuple(inputs), tuple(sorted(plain.items())), outputs
 
 
+_NUMPY_NAMES = {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
 
 
@@ -286,7 +287,8 @@ def describe(node: ir.Node) -> str:
 
 def describe_value(value: ir.Value) -> str:
     """`x: float32[N, 3]`."""
-    dtype = "?" if value.dtype is None else str(value.dtype).lower()
+    code = value.dtype
+    dtype = "?" if code is None else _NUMPY_NAMES.get(code, code.name.lower())
     shape = "[?]" if value.shape is None else f"[{', '.join(str(dim) for dim in value.shape)}]"
     return f"{value.name}: {dtype}{shape}"
 

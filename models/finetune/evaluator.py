@@ -68,7 +68,7 @@ class Evaluator:
         return self.graph.judged if isinstance(loss, CrossEntropy | BCEWithLogits) else []
 
     def _right(self, output: Array, label: Array) -> Array:
-        """Whether each class is right, without labels to be ignored. Softmax keeps the order, Sigmoid moves 0 to 0.5."""
+        """Whether each class is right, without ignored labels. Softmax keeps the order, Sigmoid moves 0 to 0.5."""
         ((loss, prediction),) = self.graph.labels.values()
         if isinstance(loss, CrossEntropy):
             right: Array = output.argmax(axis=1) == label
