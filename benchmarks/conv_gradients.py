@@ -11,6 +11,7 @@ import numpy as np
 import onnx.helper as oh
 import onnxruntime as ort
 import torch
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 import onnxgrad as og
 
@@ -62,10 +63,10 @@ def gradient_session(shape: Shape, wrt: str) -> ort.InferenceSession:
     inputs = [oh.make_tensor_value_info("x", 1, image), oh.make_tensor_value_info("w", 1, weight)]
     graph = oh.make_graph([node], "conv", inputs, [oh.make_tensor_value_info("y", 1, None)])
     model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", 18)], ir_version=10)
-    proto = og.to_proto(og.gradient_model(model.SerializeToString(), wrt=[wrt]))
-    keep = [output for output in proto.graph.output if output.name != "y"]
-    del proto.graph.output[:]
-    proto.graph.output.extend(keep)
+    gradient = og.gradient_model(model.SerializeToString(), wrt=[wrt])
+    gradient.graph.outputs[:] = [value for value in gradient.graph.outputs if value.name != "y"]
+    RemoveUnusedNodesPass()(gradient)  # onnxruntime would run the forward convolution all the same
+    proto = og.to_proto(gradient)
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     return ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -49,6 +49,8 @@ def crop(mode, **attributes) -> Case:
     inputs = [(1, 1, 4, 5), np.array([0, 0, 0.41, 0.22, 1, 1, 0.73, 1.3]), None, ints(1, 1, 3, 4)]
     settings = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", **attributes}
     name = f"Resize-roi-{mode}-{attributes}"
+    if mode == "cubic":  # the reference evaluator has its weights in float32
+        return Case("Resize", inputs, settings, name=name, half=False, second=False, tolerance=1e-2)
     return Case("Resize", inputs, settings, name=name, half=False)
 
 
