@@ -17,7 +17,7 @@ _T = ir.DataType
 class KnownBad:
     """A kind of node that onnxruntime gets wrong.
 
-    `remedies`: the ones to try in turn, of "rewritten", "expanded", "widened" and "host"; `to` is the type for "widened".
+    `remedies`: the ones to try in turn, of "rewritten", "expanded", "widened" and "host". `to`: the type to widen to.
     `cpu_only`: the kernel for CUDA is right.
     """
 
@@ -85,7 +85,8 @@ def _aligns_a_fraction(node: ir.Node) -> bool:
         return scales is None
     image = _input(node, 0)
     axes = node.attributes["axes"].as_ints() if "axes" in node.attributes else range(scales.size)
-    return any(not float(scale * (_dim(image, axis) or 1)).is_integer() for axis, scale in zip(axes, scales, strict=False))
+    sizes = [float(scale * (_dim(image, axis) or 1)) for axis, scale in zip(axes, scales, strict=False)]
+    return not all(size.is_integer() for size in sizes)
 
 
 def _sows(node: ir.Node) -> bool:

@@ -1,43 +1,39 @@
 """Make a model one that a runtime runs: node by node, the first remedy that helps.
 
-The order of remedies: the same meaning in another opset; other operators; the function body of the schema; a wider
-type with casts around; and last, the host. What is valid is mended; what is not valid is an error.
+The order of remedies: the same meaning in another opset; other operators; a wider type with casts around, if the
+operator has a kernel for it; the function body of the schema, mended itself; and last, the host. A wider type comes
+before the body: one kernel and one rounding, where a body rounds after each of its nodes. What is valid is mended; what
+is not valid is an error.
 """
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import onnx
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import ModelError, OnnxGradError, OpsetError
+from onnxgrad.engine.errors import OnnxGradError
 from onnxgrad.engine.ir.builder import Builder
-from onnxgrad.engine.ir.functions import (
-    Functions,
-    inline_call,
-    link_functions,
-    schema_function,
-    substitute_attributes,
-)
-from onnxgrad.engine.ir.infer import infer_shapes
-from onnxgrad.engine.ir.names import Names, graphs_in
-from onnxgrad.engine.ir.opset import opset_of, raise_opset
+from onnxgrad.engine.ir.functions import inline_call, schema_function, substitute_attributes
+from onnxgrad.engine.ir.opset import opset_of
 from onnxgrad.engine.ir.opset_changes import CHANGES
-from onnxgrad.engine.ir.serialize import serialize
+from onnxgrad.engine.partition.bodies import bodies_of, discard, keep_bodies, restore
 from onnxgrad.engine.partition.known_bad import KnownBad, find_known_bad
 from onnxgrad.engine.partition.lowering import LOWERINGS
+from onnxgrad.engine.partition.prepare import (
+    annotate,
+    choose_opset,
+    inline_functions,
+    raise_ancient,
+    require_known_versions,
+)
 from onnxgrad.engine.partition.report import Remedy
 from onnxgrad.engine.partition.target import Target
 from onnxgrad.engine.partition.validity import require_valid
-from onnxgrad.engine.partition.versions import drop_unknown_attributes, schema_at, translation_gap
+from onnxgrad.engine.partition.versions import drop_unknown_attributes, translation_gap
 from onnxgrad.engine.partition.widen import widen
 
-_LOG = logging.getLogger(__name__)
-OLDEST = 7
-"""Models of older opsets are raised: no runtime of today has their kernels."""
 _DEPTH = 8  # of schema function bodies inside each other
-_CALLS = 64  # of model-local functions inside each other
 
 
 @dataclass
@@ -50,10 +46,6 @@ class Mended:
     versions: dict[ir.Node, int] = field(default_factory=dict)
     remedies: list[Remedy] = field(default_factory=list)
 
-    def version_of(self, node: ir.Node) -> int:
-        """The opset that a hosted node is written in."""
-        return self.versions[node]
-
 
 def mend(model: ir.Model, target: Target) -> Mended:
     """Mend `model` in place for `target`.
@@ -61,7 +53,8 @@ def mend(model: ir.Model, target: Target) -> Mended:
     Raises: ModelError for a node that is not valid; OpsetError for a version that nobody knows.
     """
     remedies: list[Remedy] = []
-    _raise_ancient(model, remedies)
+    require_known_versions(model)
+    raise_ancient(model, remedies)
     inline_functions(model)
     annotate(model)
     version = opset_of(model) or onnx.defs.onnx_opset_version()
@@ -71,84 +64,6 @@ def mend(model: ir.Model, target: Target) -> Mended:
     mended = Mended(model, opset, remedies=remedies)
     _Mender(mended, model.graph, version, target, dict(model.graph.opset_imports)).mend_graph(model.graph)
     return mended
-
-
-def _raise_ancient(model: ir.Model, remedies: list[Remedy]) -> None:
-    version = opset_of(model)
-    if 0 < version < OLDEST:
-        try:
-            raise_opset(model, OLDEST)
-        except OpsetError as error:
-            remedies.append(Remedy("", "model", "opset", f"opset {version} stays: {error.what} {error.why}"))
-            return
-        remedies.append(Remedy("", "model", "opset", f"opset {version} is run as opset {OLDEST}"))
-
-
-def inline_functions(model: ir.Model) -> None:
-    """Put the bodies of model-local functions in the place of their calls, in all graphs."""
-    link_functions(model)
-    if not model.functions:
-        return
-    newest = max((f.opset_imports.get("", 0) for f in model.functions.values()), default=0)
-    if opset_of(model):
-        raise_opset(model, max(newest, opset_of(model)))
-    else:
-        model.graph.opset_imports[""] = newest
-    for function in model.functions.values():
-        for domain, version in function.opset_imports.items():
-            model.graph.opset_imports.setdefault(domain, version)
-    names = Names(model.graph)
-    for graph in list(graphs_in(model.graph)):
-        _inline_calls(list(graph), model.functions, names)
-    model.functions.clear()
-
-
-def _inline_calls(nodes: Iterable[ir.Node], functions: Functions, names: Names, depth: int = 0) -> None:
-    if depth > _CALLS:
-        raise ModelError("functions of the model call each other without end", where=f"{len(functions)} functions")
-    for node in nodes:
-        function = functions.get(node.op_identifier())
-        if function is not None:
-            inner, _ = inline_call(node, function, names)
-            _inline_calls(inner, functions, names, depth + 1)
-            for body in (body for child in inner for body in _bodies(child)):
-                _inline_calls(list(body.all_nodes()), functions, names, depth + 1)
-
-
-def annotate(model: ir.Model) -> None:
-    """Set the types of all values: by our inference, and where that knows no type by that of onnx."""
-    infer_shapes(model)
-    outputs = (output for graph in graphs_in(model.graph) for node in graph for output in node.outputs)
-    untyped = {output.name: output for output in outputs if output.type is None and output.name}
-    if untyped:
-        try:
-            inferred = onnx.shape_inference.infer_shapes(serialize(model))
-        except onnx.shape_inference.InferenceError as error:
-            _LOG.debug("no types from onnx: %s", error)  # they stay unknown
-            return
-        for info in inferred.graph.value_info:
-            if info.name in untyped:
-                value = ir.serde.deserialize_value_info_proto(info, None)
-                untyped[info.name].type, untyped[info.name].shape = value.type, value.shape
-
-
-def choose_opset(graph: ir.Graph, version: int, target: Target) -> int:
-    """The opset to run a model of `version` as: the newest one with the fewest nodes that need another remedy."""
-    first = min(version, target.newest(""))
-    nodes = [node for inner in graphs_in(graph) for node in inner if node.domain == "" and not _bodies(node)]
-    refused = [node for node in nodes if _refusal(node, version, first, target)]
-    best, least = first, len(refused)
-    schemas = [schema_at("", node.op_type, first) for node in refused]
-    lower = {schema.since_version - 1 for schema in schemas if schema is not None}
-    for opset in sorted((opset for opset in lower if OLDEST <= opset < first), reverse=True)[:6]:
-        count = sum(bool(_refusal(node, version, opset, target)) for node in nodes) if least else 0
-        if count < least:
-            best, least = opset, count
-    return best
-
-
-def _refusal(node: ir.Node, version: int, opset: int, target: Target) -> str:
-    return translation_gap(node, version, opset) or target.refusal(node, opset)
 
 
 class _Mender:
@@ -169,9 +84,14 @@ class _Mender:
 
     def mend_nodes(self, nodes: Iterable[ir.Node], op: Builder) -> None:
         for node in nodes:
-            for body in _bodies(node):
+            kept = keep_bodies(node) if node.graph is self.op.graph else {}
+            for body in bodies_of(node):
                 self.mend_graph(body, Builder(body, parent=self.op))
             self._mend_node(node, op)
+            if node in self.mended.hosted and kept:
+                restore(node, kept)  # as a whole it runs in its own version, not in the runtime's
+            else:
+                discard(kept)
 
     def _mend_node(self, node: ir.Node, op: Builder) -> None:
         version = self._version(node)
@@ -179,25 +99,26 @@ class _Mender:
             opset = min(version, self.target.newest(node.domain))
         else:
             opset = self.mended.opset
-        inside = next((inner for body in _bodies(node) for inner in body.all_nodes() if inner in self.mended.hosted), None)
+        inner_nodes = (inner for body in bodies_of(node) for inner in body.all_nodes())
+        inside = next((inner for inner in inner_nodes if inner in self.mended.hosted), None)
         if inside is not None:
             self._host(node, version, f"its body holds {inside.op_type} {inside.name!r}: {self.mended.hosted[inside]}")
             return
         gap = translation_gap(node, version, opset)
-        bad = None if gap else find_known_bad(node, self.target.on_cpu)
-        nested = bool(_bodies(node)) and node.graph is not self.op.graph
-        why = bad.why if bad is not None else gap or ("" if nested else self.target.refusal(node, opset))
-        if not why:
+        nested = bool(bodies_of(node)) and node.graph is not self.op.graph
+        why = gap or ("" if nested else self.target.refusal(node, opset))
+        bad = None if why else find_known_bad(node, self.target.on_cpu)
+        if bad is None and not why:
             drop_unknown_attributes(node, opset)
             return
-        if not _bodies(node):
+        if not bodies_of(node):
             require_valid(node, version)
         if bad is not None:
             self._avoid(node, version, opset, bad, op)
             return
         helped = self._raise(node, version, opset, gap, op) or self._rewrite(node, why, op)
-        helped = helped or self._expand(node, version, why)
-        if not (helped or (not gap and self._widen(node, opset, why, op))):
+        helped = helped or (not gap and self._widen(node, opset, why, op))
+        if not (helped or self._expand(node, version, why)):
             self._host(node, version, why)
 
     def _avoid(self, node: ir.Node, version: int, opset: int, bad: KnownBad, op: Builder) -> None:
@@ -218,7 +139,7 @@ class _Mender:
 
     def _raise(self, node: ir.Node, version: int, opset: int, gap: str, op: Builder) -> bool:
         """An older node, as it comes out of function bodies, is brought to the opset by the known changes."""
-        boundaries, adapt = CHANGES.get(node.op_type, ((), None))
+        _, adapt = CHANGES.get(node.op_type, ((), None))
         if not gap or version >= opset or adapt is None or node.domain:
             return False
         op.before = node
@@ -270,8 +191,7 @@ class _Mender:
 
     def _host(self, node: ir.Node, version: int, why: str) -> None:
         self.mended.hosted[node] = why
-        for inner in (node, *(inner for body in _bodies(node) for inner in body.all_nodes())):
-            self.mended.versions.setdefault(inner, version)
+        self.mended.versions[node] = version
         self._note(node, "host", why)
 
     def _note(self, node: ir.Node, kind: str, why: str) -> None:
@@ -299,15 +219,3 @@ def _function_of(node: ir.Node, version: int, main: int) -> ir.Function | None:
     graph.opset_imports.setdefault("", main)
     annotate(ir.Model(graph, ir_version=10))
     return function
-
-
-def _bodies(node: ir.Node) -> Sequence[ir.Graph]:
-    found: list[ir.Graph] = []
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            found.append(attribute.as_graph())
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            found.extend(attribute.as_graphs())
-    return found

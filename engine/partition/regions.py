@@ -71,10 +71,11 @@ def _group(
     host_first: bool,
 ) -> list[tuple[bool, list[int]]]:
     """Nodes by phase: even phases run in one place, odd ones in the other; a node is as early as its operands allow."""
+    free = {node for node in nodes if is_constant(node) and node not in hosted and not _is_given(node)}
     phase: dict[ir.Node, int] = {}
     groups: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
-        if is_constant(node) and node not in hosted:
+        if node in free:
             continue
         parity = int((node in hosted) != host_first)
         makers = (value.producer() for value in used_by[node])
@@ -98,9 +99,13 @@ def _make_cut(
     inputs = [value for value in read if value.producer() not in members and not _is_fixed(value)]
     outer = {value for node in nodes if node not in members for value in used_by[node]} | set(graph.outputs)
     made = [output for node in nodes if node in members for output in node.outputs]
-    outputs = [value for value in made if value in outer and not (_is_constant_value(value) and value not in graph.outputs)]
+    outputs = [value for value in made if value in outer and (value.is_graph_output() or not _is_constant_value(value))]
     indices = tuple(index for index, node in enumerate(nodes) if node in members)
     return Cut(on_host, indices, tuple(v.name or "" for v in inputs), tuple(v.name or "" for v in outputs))
+
+
+def _is_given(node: ir.Node) -> bool:
+    return any(output.is_graph_output() for output in node.outputs)
 
 
 def _is_constant_value(value: ir.Value) -> bool:

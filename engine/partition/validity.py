@@ -1,10 +1,10 @@
 """Whether a node keeps the rules of its operator: only what is valid is mended, the rest is the caller's error."""
 
+import onnx_ir as ir
+
 from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.ir.builder import describe
 from onnxgrad.engine.partition.versions import Schema, schema_at
-
-import onnx_ir as ir
 
 
 def require_valid(node: ir.Node, version: int) -> None:
@@ -86,8 +86,8 @@ def _spell(kind: ir.TypeProtocol) -> str:
         case ir.TensorType():
             return f"tensor({kind.dtype.name.lower()})"
         case ir.SequenceType():
-            return f"seq({_spell(kind.elem_type)})"  # type: ignore[arg-type]  # a type inside a type is a type
+            return f"seq({_spell(kind.elem_type)})"
         case ir.OptionalType():
-            return f"optional({_spell(kind.elem_type)})"  # type: ignore[arg-type]
+            return f"optional({_spell(kind.elem_type)})"
         case _:
             return ""

@@ -122,10 +122,10 @@ def _apply(
 ) -> None:
     assert node.graph is not None
     op.before = node
-    narrow = {}
+    narrow: dict[ir.DataType, ir.DataType] = {}
     casts: dict[ir.Value, ir.Value] = {}
     for index, (value, variable) in enumerate(_inputs_with(node, schema)):
-        if value is not None and variable in wide:
+        if value is not None and value.dtype is not None and variable in wide:
             narrow[wide[variable]] = value.dtype
             if value not in casts:
                 casts[value] = op.Cast(value, to=int(wide[variable]))

@@ -8,13 +8,14 @@ import onnx
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import ExecutionError, ModelError, OnnxGradError, OpsetError
-from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.clone import clone
+from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import detach_weights, serialize
 from onnxgrad.engine.partition.known_bad import SUSPECTS, find_known_bad
-from onnxgrad.engine.partition.mend import Mended, annotate, mend
+from onnxgrad.engine.partition.mend import Mended, mend
+from onnxgrad.engine.partition.prepare import annotate
 from onnxgrad.engine.partition.regions import Cut, captured_values, cut
-from onnxgrad.engine.partition.report import Explanation, RegionReport, Remedy
+from onnxgrad.engine.partition.report import Explanation, RegionReport
 from onnxgrad.engine.runtime.call_signature import read_signature
 from onnxgrad.engine.runtime.host import HostNode, HostRegion
 from onnxgrad.engine.runtime.plan import Plan, Region, SessionRegion
@@ -23,8 +24,6 @@ from onnxgrad.engine.runtime.providers import Provider, choose_providers
 from onnxgrad.engine.runtime.session import Session, create_session
 from onnxgrad.engine.runtime.source import INLINE_LIMIT, ModelSource
 from onnxgrad.engine.runtime.values import Array
-
-SessionMaker = Callable[[ModelSource], Session]
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,7 @@ def assemble(
 ) -> tuple[Plan, Callable[[], Explanation]]:
     """The plan of a model, and what explains it; `source` is `model` with these outputs.
 
-    A model that onnxruntime loads, and that has none of the nodes that it is known to get wrong, is one session and pays
-    for nothing else.
+    A model that onnxruntime loads, without nodes that it is known to get wrong, is one session and pays for no more.
 
     Raises: ModelError, OpsetError, ExecutionError.
     """
@@ -191,7 +189,8 @@ class _Parts:
         return found
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
-        return self._known.get(name, onnx.ValueInfoProto(name=name))
+        value: onnx.ValueInfoProto = self._known.get(name, onnx.ValueInfoProto(name=name))
+        return value
 
 
 def _names_read(node: onnx.NodeProto) -> set[str]:

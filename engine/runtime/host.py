@@ -84,7 +84,8 @@ def _running_error(node: onnx.NodeProto, error: Exception, given: Mapping[str, F
     if node.op_type == "ImageDecoder" and isinstance(error, ImportError):
         fix = "pip install onnxgrad[vision]"
     where = f"node {node.name!r} on the host, inputs {describe_all(given)}"
-    return ExecutionError(f"{node.op_type} failed", where=where, why=str(error).strip() or type(error).__name__, fix=fix)
+    why = str(error).strip() or type(error).__name__
+    return ExecutionError(f"{node.op_type} failed", where=where, why=why, fix=fix)
 
 
 def to_host(value: Feed) -> Feed:

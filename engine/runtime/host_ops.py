@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import onnx
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_pad import Pad_1, Pad_2, Pad_11, Pad_18
 
@@ -15,10 +16,11 @@ def _flattened_softmax(x: Array, axis: int) -> Array:
     rows = int(np.prod(x.shape[:axis], dtype=np.int64))
     flat = x.reshape(rows, -1).astype(np.float64)
     exponents = np.exp(flat - flat.max(axis=1, keepdims=True, initial=-np.inf)) if x.size else flat
-    return (exponents / exponents.sum(axis=1, keepdims=True)).reshape(x.shape)
+    result: Array = (exponents / exponents.sum(axis=1, keepdims=True)).reshape(x.shape)
+    return result
 
 
-class Scatter(OpRun):  # type: ignore[misc]  # onnx.reference is not typed
+class Scatter(OpRun):
     """Scatter-9, the old name of ScatterElements."""
 
     op_domain = ""
@@ -26,12 +28,12 @@ class Scatter(OpRun):  # type: ignore[misc]  # onnx.reference is not typed
     def _run(self, data: Array, indices: Array, updates: Array, axis: int | None = None) -> tuple[Array]:
         result = data.copy()
         axis = axis or 0
-        positive = np.where(indices < 0, indices + data.shape[axis], indices)
+        positive = np.where(np.less(indices, 0), np.add(indices, data.shape[axis]), indices)
         np.put_along_axis(result, positive, updates, axis=axis)
         return (result,)
 
 
-class Softmax(OpRun):  # type: ignore[misc]
+class Softmax(OpRun):
     """Softmax of every opset: over one axis from opset 13 on, over the axes from `axis` on before."""
 
     op_domain = ""
@@ -55,12 +57,12 @@ class LogSoftmax(Softmax):
             return (np.log(y).astype(x.dtype),)
 
 
-class Pad(OpRun):  # type: ignore[misc]
+class Pad(OpRun):
     """Pad of every opset, with negative pads, which cut off."""
 
     op_domain = ""
 
-    def __init__(self, onnx_node: object, run_params: dict[str, object]) -> None:
+    def __init__(self, onnx_node: onnx.NodeProto, run_params: dict[str, object]) -> None:
         super().__init__(onnx_node, run_params)
         opset = self.run_params["opsets"].get("", 18)
         versions = ((18, Pad_18), (11, Pad_11), (2, Pad_2), (1, Pad_1))

@@ -28,7 +28,7 @@ class Probe:
         self.on_cpu = all(name == CPU for name in self._providers)
 
     def newest(self, domain: str) -> int:
-        """The newest version of an operator domain that onnxruntime loads; no limit for domains that it does not know."""
+        """The newest version of an operator domain that onnxruntime loads; without limit for domains that it lacks."""
         return _newest_opset(domain)
 
     def refusal(self, node: ir.Node, opset: int, inputs: Sequence[ir.Value | None] | None = None) -> str:
@@ -65,9 +65,7 @@ def _relu(opset: onnx.OperatorSetIdProto, ir_version: int) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _one_node_model(
-    node: ir.Node, opset: int, inputs: Sequence[ir.Value | None], outer: Sequence[ir.Value]
-) -> bytes:
+def _one_node_model(node: ir.Node, opset: int, inputs: Sequence[ir.Value | None], outer: Sequence[ir.Value]) -> bytes:
     proto: onnx.NodeProto = ir.to_proto(node)
     proto.name = "probe"
     graph = onnx.GraphProto(name="probe")
@@ -103,9 +101,8 @@ def _one_node_model(
 def _add_input(graph: onnx.GraphProto, value: ir.Value, name: str) -> None:
     tensor = value.const_value
     if tensor is not None and tensor.size <= _SMALL:
-        proto: onnx.TensorProto = ir.to_proto(ir.Tensor(tensor.numpy(), dtype=tensor.dtype)) if (
-            tensor.dtype != ir.DataType.STRING
-        ) else ir.to_proto(tensor)
+        plain = tensor if tensor.dtype == ir.DataType.STRING else ir.Tensor(tensor.numpy(), dtype=tensor.dtype)
+        proto: onnx.TensorProto = ir.to_proto(plain)
         proto.name = name
         graph.initializer.append(proto)
         return
