@@ -48,7 +48,7 @@ def replay(op: GradientBuilder, body: ir.Graph, label: str) -> Replay:
     inputs, outputs = list(copy.inputs), list(copy.outputs)
     copy.inputs.clear()
     copy.outputs.clear()
-    inner = GradientBuilder(copy, parent=op)
+    inner = GradientBuilder(copy, parent=op, share=True)
     inner.pull_back, inner.scope = op.pull_back, label
     return Replay(inner, inputs, outputs)
 

@@ -222,7 +222,10 @@ def _put_out(
     inner = GradientBuilder(body, parent=op)
     inner.scope = f"{node.name}.record"
     add_output(inner, value)
-    node.resize_outputs(len(node.outputs) + 1)
+    given = len(node.outputs)
+    node.resize_outputs(len(body.outputs) - (node.op_type == "Loop"))
+    for left_out in node.outputs[given:-1]:
+        left_out.name = op.names.fresh(f"{node.name}.unused")
     output = node.outputs[-1]
     output.name, output.type = op.names.fresh(f"{node.name}.{value.name}"), value.type
     output.shape = None if value.shape is None else ir.Shape([length, *value.shape])

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 
 import onnxgrad as og
-from tests.grad.checks import run_in_onnxruntime
+from tests.grad.checks import evaluate, run_in_onnxruntime
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
 IF = f"""{HEAD} g (bool c, float[3] x, float[3] w) => (float[3] y) {{
@@ -69,6 +69,18 @@ def test_the_backward_loop_drops_what_it_does_not_need():
     forward, backward = [node for node in proto.graph.node if node.op_type == "Loop"]
     assert len(forward.output) == 2  # the state, and the number of each iteration
     assert len(backward.output) == 1
+
+
+def test_scan_outputs_that_a_node_leaves_out_do_no_harm():
+    """The body puts out a row that the node has no output for; the states are recorded behind it."""
+    text = f"""{HEAD} g (float[2] x, int64 n) => (float[2] y) {{
+        y = Loop <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] row) {{
+            d = Identity(c) row = Neg(s) t = Mul(s, s) }}> (n, , x) }}"""
+    model = og.gradient_model(onnx.parser.parse_model(text), wrt=["x"])
+    loop = next(node for node in model.graph if node.op_type == "Loop")
+    assert len(loop.outputs) == len(loop.attributes["body"].as_graph().outputs) - 1
+    feeds = {"x": np.array([2, 3], "f"), "n": np.array(2), "y.grad": np.ones(2, "f")}
+    assert evaluate(og.to_proto(model), feeds)["x.grad"].tolist() == [4 * 2**3, 4 * 3**3]
 
 
 def test_random_numbers_inside_a_body_are_refused_for_they_would_be_drawn_again():
