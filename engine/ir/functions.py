@@ -1,6 +1,7 @@
 """Model-local functions: made by a builder, kept with the graph that calls them, moved into the model on export."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from typing import Protocol, cast
 
 import onnx
@@ -108,9 +109,9 @@ def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[lis
     body = function.clone()
     substitute_attributes(body.graph, {**body.attributes, **node.attributes})
     formals, outputs = list(body.inputs), list(body.outputs)
-    for formal, actual in zip(formals, [*node.inputs, *[None] * len(formals)], strict=False):
+    actuals: dict[ir.Value, ir.Value | None] = dict(zip_longest(formals, node.inputs[: len(formals)]))
+    for formal, actual in actuals.items():
         _replace_formal(formal, actual)
-    actuals = dict(zip(formals, node.inputs, strict=False))
     results = [actuals.get(value, value) for value in outputs]
     nodes = list(body.graph)
     body.graph.outputs.clear()
