@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import Builder, describe
+from onnxgrad.engine.ir.conditions import known_condition
 from onnxgrad.engine.ir.names import Names
 from onnxgrad.grad.registry import GradientBuilder
 
@@ -35,13 +36,26 @@ class Replay:
             summed[value] = add(self.op, summed[value], grad) if value in summed else grad
         return self.op.pull_back(self.op, list(self.op.graph), summed, wrt)
 
+    def finish(self) -> ir.Graph:
+        """The graph, without nodes that its outputs do not need.
+
+        Raises: GradientError if one that they need draws random numbers: run again, it draws others.
+        """
+        remove_dead(self.op.graph)
+        for node in self.op.graph.all_nodes():
+            trains = node.op_type == "Dropout" and len(node.inputs) > 2 and known_condition(node.inputs[2]) is not False
+            if node.domain in ("", "ai.onnx") and (node.op_type in RANDOM or trains):
+                raise GradientError(
+                    f"the gradient needs the random numbers that {node.op_type} drew inside a sub-graph",
+                    where=describe(node),
+                    why="the backward pass runs the body of If, Loop and Scan again, and would draw others",
+                    fix="draw the numbers outside of the body, and use them there",
+                )
+        return self.op.graph
+
 
 def replay(op: GradientBuilder, body: ir.Graph, label: str) -> Replay:
-    """Copy `body` under fresh names; values of outer graphs stay shared.
-
-    Raises: GradientError if a node of the body draws random numbers: run again, it would draw others.
-    """
-    refuse_random(body)
+    """Copy `body` under fresh names; values of outer graphs stay shared."""
     copy = body.clone(allow_outer_scope_values=True)
     _rename(copy, label, op.names)
     copy.name = label
@@ -76,19 +90,6 @@ def add_output(op: Builder, value: ir.Value) -> None:
         identity.outputs[0].type, identity.outputs[0].shape = value.type, value.shape
         value = identity.outputs[0]
     op.graph.outputs.append(value)
-
-
-def refuse_random(body: ir.Graph) -> None:
-    """Raises: GradientError if a node of the body draws random numbers."""
-    for node in body.all_nodes():
-        trains = node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
-        if node.domain in ("", "ai.onnx") and (node.op_type in RANDOM or trains):
-            raise GradientError(
-                f"cannot differentiate through {node.op_type} inside a sub-graph",
-                where=describe(node),
-                why="the backward pass runs the body of If, Loop and Scan again, and would draw other random numbers",
-                fix="draw the numbers outside of the body, and pass them in",
-            )
 
 
 def remove_dead(graph: ir.Graph, kept: Collection[ir.Node | None] = (), needed: Iterable[ir.Value] = ()) -> None:

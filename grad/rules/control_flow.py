@@ -14,7 +14,6 @@ from onnxgrad.grad.subgraphs import (
     add_output,
     all_inputs,
     captured,
-    remove_dead,
     replay,
     zeros,
 )
@@ -41,7 +40,7 @@ def if_(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     for name, body in bodies.items():
         for value in found:
             add_output(body.op, grads[name][value] if value in grads[name] else zeros(body.op, value))
-        remove_dead(body.op.graph)
+        body.finish()
     first, second = (body.op.graph for body in bodies.values())
     results = op.node("If", node.inputs[0], outputs=len(found), then_branch=first, else_branch=second)
     return {value: _typed(result, value) for value, result in zip(found, results, strict=True)}
@@ -110,7 +109,7 @@ def _sweep(
     slices = [index for index in slices if body.inputs[index] in grads]
     for index in slices:
         add_output(inner, grads[body.inputs[index]])
-    remove_dead(inner.graph)
+    body.finish()
     return _Sweep(body, list(states), slices, outer, [*coming, *sums], rows)
 
 
@@ -312,7 +311,7 @@ def _run_again(node: ir.Node, index: int, head: _Head, turn: ir.Value) -> ir.Val
     for output in body.outputs[: 1 + count]:
         add_output(body.op, output)
     body.op.graph.inputs[:] = body.inputs
-    remove_dead(body.op.graph)
+    body.finish()
     return head.op.node("Loop", turn, *node.inputs[1:], outputs=count, body=body.op.graph)[index - 2]
 
 
@@ -336,7 +335,7 @@ def _record_sequence(op: GradientBuilder, node: ir.Node, index: int) -> ir.Value
         add_output(body.op, output)
     add_output(body.op, grown)
     body.op.graph.inputs[:] = [*body.inputs, kept]
-    remove_dead(body.op.graph)
+    body.finish()
     assert value.dtype is not None
     start = op.SequenceEmpty(dtype=int(value.dtype))
     results = op.node("Loop", *node.inputs, start, outputs=count + 1, body=body.op.graph)

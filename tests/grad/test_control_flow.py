@@ -83,9 +83,24 @@ def test_scan_outputs_that_a_node_leaves_out_do_no_harm():
     assert evaluate(og.to_proto(model), feeds)["x.grad"].tolist() == [4 * 2**3, 4 * 3**3]
 
 
-def test_random_numbers_inside_a_body_are_refused_for_they_would_be_drawn_again():
-    with pytest.raises(og.errors.GradientError, match="RandomNormalLike inside a sub-graph"):
+def test_random_numbers_that_the_gradient_needs_are_refused_for_they_would_be_drawn_again():
+    with pytest.raises(og.errors.GradientError, match="random numbers that RandomNormalLike drew inside a sub-graph"):
         og.gradient_model(onnx.parser.parse_model(WALK), wrt=["x"])
+
+
+def test_random_numbers_that_the_gradient_does_not_need_do_no_harm():
+    text = WALK.replace("t = Mul(s, noise)", "u = Add(s, s) t = Add(u, noise)")
+    results, _ = gradient(text, {"x": np.ones(2, "f"), "n": np.array(3), "y.grad": np.ones(2, "f")}, wrt=["x"])
+    assert results["x.grad"].tolist() == [8, 8]
+
+
+def test_dropout_that_is_switched_off_is_no_random_number():
+    text = f"""{HEAD} g (bool c, float[2] x) => (float[2] y) {{
+        half = Constant <value = float {{0.5}}> () off = Constant <value = bool {{0}}> ()
+        y = If (c) <then_branch = t () => (float[2] p) {{ d = Dropout(x, half, off) p = Mul(d, d) }},
+                    else_branch = e () => (float[2] q) {{ q = Identity(x) }}> }}"""
+    feeds = {"c": np.array(True), "x": np.array([2, 3], "f"), "y.grad": np.ones(2, "f")}
+    assert gradient(text, feeds, wrt=["x"])[0]["x.grad"].tolist() == [4, 6]
 
 
 def test_a_branch_that_the_ranks_rule_out_is_no_obstacle():
