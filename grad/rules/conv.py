@@ -239,7 +239,7 @@ def _flat(op: Builder, value: ir.Value, channels: list[int], *, counts: list[int
 
 
 def _by_slices_channels_last(op: Builder, x: ir.Value, dy: ir.Value, *, shape: list[int], window: Window) -> ir.Value:
-    """One product per kernel position over images and positions at once: [c, N P] [N P, m]."""
+    """One product per kernel position over images and positions at once: [m, N P] [N P, c]."""
     m, c = shape[:2]
     xs, rows = _padded_channels_last(op, x, window), op.Reshape(_channels_last(op, dy), [-1, m])
     counts = spatial(dy)
@@ -247,9 +247,11 @@ def _by_slices_channels_last(op: Builder, x: ir.Value, dy: ir.Value, *, shape: l
     parts = []
     for tap in window.taps():
         seen = op.Reshape(tap_slice(op, xs, tap, window, counts, first=1), [-1, c])
-        parts.append(op.Unsqueeze(op.Gemm(seen, rows, transA=1), [0]))
-    total = op.Concat(*parts, axis=0) if len(parts) > 1 else parts[0]
-    return op.Reshape(op.Transpose(total, perm=[2, 1, 0]), shape)
+        parts.append(op.Gemm(rows, seen, transA=1))
+    if len(parts) == 1:
+        return op.Reshape(parts[0], shape)
+    total = op.Concat(*[op.Unsqueeze(part, [0]) for part in parts], axis=0)
+    return op.Reshape(op.Transpose(total, perm=[1, 2, 0]), shape)
 
 
 def _depthwise(op: Builder, x: ir.Value, dy: ir.Value, *, shape: list[int], window: Window) -> ir.Value:
