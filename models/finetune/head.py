@@ -67,6 +67,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
     infer_shapes(copy)
     graph = copy.graph
     target = _output(graph, output)
+    name = target.name or ""
     node, bias = _find_product(target)
     weight = node.inputs[1]
     features, old = _weight_size(node)
@@ -80,7 +81,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
     op = Builder(graph, before=last)
     op.scope = label
     logits = _affine(op, node.inputs[0], new[0], new[1])
-    said = f"{describe(node)} made {old} logits for output {target.name!r}; it now makes {classes}"
+    said = f"{describe(node)} made {old} logits for output {name!r}; it now makes {classes}"
     ir.convenience.replace_all_uses_with(last.outputs[0], logits, replace_graph_outputs=True)
     _take_name(graph, last, logits)
     for removed in dict.fromkeys((last, node)):
@@ -88,7 +89,7 @@ def replace_head(model: ModelSource, classes: int, *, output: str | None = None,
     RemoveUnusedNodesPass()(copy)
     _forget_shapes_after(logits, target)
     infer_shapes(copy)
-    return _noted(copy, Head(target.name or "", tuple(value.name or "" for value in new), said))
+    return _noted(copy, Head(name, tuple(value.name or "" for value in new), said))
 
 
 def add_head(model: ModelSource, classes: int, *, output: str | None = None, seed: int = 0) -> ir.Model:
