@@ -1,6 +1,7 @@
 """og.training_model: a training step that onnxruntime runs alone."""
 
 import json
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,7 +26,7 @@ NET = """net (float[N, 2, 4, 4] x) => (float[N, 3] y)
   p = GlobalAveragePool(r)  f = Flatten(p)  y = Gemm(f, v, b) }"""
 
 
-def with_random_weights(graph: str, opset: int = 17) -> onnx.ModelProto:
+def with_random_weights(graph: str, opset: int = 17):
     """The model of a text whose declared values are initializers."""
     proto, rng = model_of(graph, opset, ir_version=9), np.random.default_rng(0)
     for info in proto.graph.value_info:
@@ -45,8 +46,11 @@ def checked(*args, **options) -> onnx.ModelProto:
     return proto
 
 
-def facts_of(proto: onnx.ModelProto) -> dict:
-    return json.loads(next(entry.value for entry in proto.metadata_props if entry.key == "onnxgrad.training"))
+def facts_of(proto: onnx.ModelProto) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(
+        next(entry.value for entry in proto.metadata_props if entry.key == "onnxgrad.training")
+    )
+    return facts
 
 
 def run_alone(proto: onnx.ModelProto, batches: list[dict[str, np.ndarray]]) -> list[float]:

@@ -25,7 +25,7 @@ HEADS = {
 }
 
 
-def model(nodes: str, weights: str, outputs: str = "float[N, 3] y", given: str = "float[N, 4] x") -> onnx.ModelProto:
+def model(nodes: str, weights: str, outputs: str = "float[N, 3] y", given: str = "float[N, 4] x"):
     """A hidden layer of 8 features, then `nodes`."""
     text = f"g ({given}) => ({outputs}) <float[4, 8] hidden, {weights}> {{ f = MatMul(x, hidden) h = Relu(f) {nodes} }}"
     proto, rng = model_of(text, 17, ir_version=9), np.random.default_rng(0)

@@ -19,7 +19,7 @@ from onnxgrad.models.finetune.sources import (
     read_text_table,
 )
 
-TOKENIZER = {
+TOKENIZER: dict[str, object] = {
     "version": "1.0",
     "truncation": None,
     "padding": None,
@@ -44,16 +44,21 @@ def tokenizer(tmp_path):
     return path
 
 
+def data_of(examples):
+    """Inputs and labels, not typed: arrays or dicts of arrays, as the kind of file has it."""
+    return examples.data
+
+
 def test_arrays_are_found_by_the_names_of_the_model(tmp_path):
     np.savez(tmp_path / "d.npz", ids=np.zeros((3, 2)), mask=np.ones((3, 2)), label=np.arange(3), extra=np.zeros(1))
-    inputs, labels = read_arrays(tmp_path / "d.npz", ["ids", "mask"], ["label"]).data
+    inputs, labels = data_of(read_arrays(tmp_path / "d.npz", ["ids", "mask"], ["label"]))
     assert list(inputs) == ["ids", "mask"] and inputs["mask"].all()
     assert labels["label"].tolist() == [0, 1, 2]
 
 
 def test_x_and_y_stand_for_the_only_input_and_label(tmp_path):
     np.savez_compressed(tmp_path / "d.npz", x=np.zeros((3, 2), "f4"), y=np.arange(3))
-    inputs, labels = read_arrays(tmp_path / "d.npz", ["pixels"], ["label"]).data
+    inputs, labels = data_of(read_arrays(tmp_path / "d.npz", ["pixels"], ["label"]))
     assert inputs["pixels"].dtype == np.float32 and labels["label"].shape == (3,)
 
 
@@ -104,7 +109,7 @@ def test_images_are_read_by_class_in_alphabetic_order(tmp_path):
     draw(tmp_path / "cat" / "2.PNG", (255, 255, 255), size=(100, 50))
     (tmp_path / "cat" / "notes.txt").write_text("no image")
     examples = read_image_folder(tmp_path, ImageFormat(8, 5))
-    images, labels = examples.data
+    images, labels = data_of(examples)
     assert examples.classes == ("cat", "dog") and labels.tolist() == [0, 0, 1]
     assert images.shape == (3, 3, 8, 5) and images.dtype == np.float32
     assert np.allclose(images[0], -1, atol=0.01) and (images[1] == 1).all()
@@ -149,7 +154,7 @@ def test_a_file_that_is_no_image_is_named(tmp_path, content):
 def test_texts_become_tokens_of_one_length(tmp_path, tokenizer):
     (tmp_path / "t.tsv").write_text("grain\tCorn up\nenergy\toil up up up up\n\ngrain\tsilver\n")
     examples = read_text_table(tmp_path / "t.tsv", tokenizer, 4, INPUTS)
-    inputs, labels = examples.data
+    inputs, labels = data_of(examples)
     assert examples.classes == ("energy", "grain") and labels.tolist() == [1, 0, 1]
     assert inputs["input_ids"].tolist() == [[2, 4, 0, 0], [3, 4, 4, 4], [1, 0, 0, 0]]
     assert inputs["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]
@@ -249,6 +254,6 @@ def test_shuffled_batches_keep_examples_together(rng):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
 def test_a_split_leaves_something_on_both_sides(share):
-    (x, y), (held_x, held_y) = split((np.arange(10), {"label": np.arange(10)}), share)
+    (x, y), (held_x, held_y) = map(tuple, split((np.arange(10), {"label": np.arange(10)}), share))
     assert sorted([*x, *held_x]) == list(range(10)) and len(x) and len(held_x)
     assert (y["label"] == x).all() and (held_y["label"] == held_x).all()
