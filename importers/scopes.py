@@ -9,6 +9,8 @@ import onnx
 from onnxgrad.engine.errors import ModelError
 from onnxgrad.importers.protos import all_graphs, all_nodes, describe_node, subgraphs
 
+_SHOWN = 8  # nodes of a cycle
+
 
 def resolve_names(proto: onnx.ModelProto) -> None:
     """Check and repair, in place, the names in the graph, its sub-graphs and the functions.
@@ -57,6 +59,7 @@ class _Resolver:
 
     def __init__(self, used: set[str]) -> None:
         self._used = used
+        self._numbers: dict[str, int] = defaultdict(int)  # wanted name -> the last number it was given
 
     def resolve_graph(self, graph: onnx.GraphProto, outer: list[dict[str, str]]) -> set[str]:
         """Resolve one graph. Returns the (new) names of the outer values that it uses."""
@@ -105,9 +108,9 @@ class _Resolver:
         return self._fresh(name) if any(name in scope for scope in outer) else name
 
     def _fresh(self, wanted: str) -> str:
-        number = 1
-        while (name := f"{wanted}_{number}") in self._used:
-            number += 1
+        self._numbers[wanted] += 1
+        while (name := f"{wanted}_{self._numbers[wanted]}") in self._used:
+            self._numbers[wanted] += 1
         self._used.add(name)
         return name
 
@@ -193,8 +196,10 @@ def _sort(nodes: MutableSequence[onnx.NodeProto], needs: list[set[str]], given: 
             if waiting[user] == 0:
                 heapq.heappush(ready, user)
     if len(order) < len(nodes):
-        cycle = " <- ".join(describe_node(nodes[index]) for index in _cycle(sources, waiting))
-        raise ModelError("The graph has a cycle.", where=cycle, why="a node needs its own result")
+        cycle = _cycle(sources, waiting)
+        shown = " <- ".join(describe_node(nodes[index]) for index in cycle[:_SHOWN])
+        more = f" <- {len(cycle) - _SHOWN} more" if len(cycle) > _SHOWN else ""
+        raise ModelError("The graph has a cycle.", where=shown + more, why="a node needs its own result")
     ordered = [onnx.NodeProto.FromString(nodes[index].SerializeToString()) for index in order]
     del nodes[:]
     nodes.extend(ordered)
@@ -202,8 +207,9 @@ def _sort(nodes: MutableSequence[onnx.NodeProto], needs: list[set[str]], given: 
 
 def _cycle(sources: list[set[int]], waiting: list[int]) -> list[int]:
     """The nodes of one cycle, each followed by one that it needs."""
-    index, path = next(i for i, count in enumerate(waiting) if count), list[int]()
+    index, path = next(i for i, count in enumerate(waiting) if count), dict[int, None]()
     while index not in path:
-        path.append(index)
+        path[index] = None
         index = next(source for source in sorted(sources[index]) if waiting[source])
-    return path[path.index(index) :]
+    found = list(path)
+    return found[found.index(index) :]

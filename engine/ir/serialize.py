@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.ir.functions import adopt_functions
 from onnxgrad.engine.ir.names import graphs_in
+from onnxgrad.engine.ir.nesting import check_nesting
 
 DIM_NAMES = "onnxgrad.dim_names"  # key in model.graph.meta: dict, legal symbol -> spelling in the file
 _SYMBOL = re.compile(r"[A-Za-z_]\w*")
@@ -18,7 +19,10 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
     """The model as a ModelProto. Tensors whose data is in a file stay references to that file.
 
     Functions that nodes call are put into `model.functions`; nothing else of `model` changes.
+
+    Raises: ModelError where graphs are nested too deep for a file.
     """
+    check_nesting(model)
     adopt_functions(model)
     proto: onnx.ModelProto = ir.to_proto(model)
     spellings: Mapping[str, str] = model.graph.meta.get(DIM_NAMES, {})
@@ -35,6 +39,7 @@ def detach_weights(model: ir.Model, inline_limit: int) -> tuple[ir.Model, dict[s
     `inline_limit` bytes, those of 1 MiB and more. The copy refers to a file named "weights" in their place. What
     sub-graphs and attributes hold in files is read into the copy. `model` itself is returned when nothing is detached.
     """
+    check_nesting(model)
     tensors = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
     sized = [tensor for tensor in tensors if tensor.dtype != ir.DataType.STRING]
     too_big = sum(tensor.nbytes for tensor in sized) > inline_limit

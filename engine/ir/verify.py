@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import VerificationError
 from onnxgrad.engine.ir.functions import DOMAIN, functions_of
+from onnxgrad.engine.ir.nesting import check_depth
 
 
 def verify(model: ir.Model) -> None:
@@ -19,9 +20,11 @@ def verify(model: ir.Model) -> None:
     - an initializer has a tensor of its dtype and shape;
     - every domain in use is imported, every function that is called exists.
 
-    Raises: VerificationError, that names the node or value.
+    Raises: VerificationError, that names the node or value; ModelError where graphs are nested too deep.
     """
     functions = {**functions_of(model.graph), **model.functions}
+    for body in (model.graph, *functions.values()):
+        check_depth(body)
     for value in (*model.graph.inputs, *model.graph.outputs):
         if value.type is None:
             raise VerificationError("An input or output of the model has no type.", where=_describe(value))
