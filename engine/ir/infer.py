@@ -17,6 +17,7 @@ from onnxgrad.engine.ir.functions import Functions, link_functions, substitute_a
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import graphs_in, values_in
 from onnxgrad.engine.ir.output_names import settle_output_names
+from onnxgrad.engine.ir.sequence_shapes import EMPTY, is_empty
 from onnxgrad.engine.ir.serialize import DIM_NAMES
 
 _LOG = logging.getLogger(__name__)
@@ -182,11 +183,16 @@ class _Inference:
         for initial, formal, _ in carried:
             if initial is not None:
                 formal.type, formal.shape = initial.type or formal.type, initial.shape
+            if initial is not None and is_empty(initial):
+                formal.meta[EMPTY] = True
         widened: set[str] = set()
         for iteration in range(_ITERATIONS):
             self._infer_body(context, body)
             changed = False
             for _, formal, result in carried:
+                if formal.meta.pop(EMPTY, False):  # of an empty sequence the first item tells the shape
+                    changed, formal.shape = True, result.shape
+                    continue
                 shape = None if iteration == _ITERATIONS - 2 else _widen(context, formal.shape, result.shape, widened)
                 changed, formal.shape = changed or shape != formal.shape, shape
             if not changed:

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
 Dim = int | ir.SymbolicDim
+EMPTY = "onnxgrad.empty_sequence"
 
 
 def collect_sequence_rules() -> None:
@@ -23,6 +24,12 @@ def collect_sequence_rules() -> None:
     registry.register("", "SequenceMap", since_version=17)(_map)
 
 
+def is_empty(sequence: ir.Value) -> bool:
+    """Whether a sequence has no items: an operator makes it so, or it is marked (what a loop carries at first)."""
+    producer = sequence.producer()
+    return EMPTY in sequence.meta or (producer is not None and producer.op_type == "SequenceEmpty")
+
+
 def _construct(context: ShapeInferenceContext, node: ir.Node) -> None:
     shapes = [value.shape for value in node.inputs if value is not None]
     shape = shapes[0]
@@ -34,8 +41,7 @@ def _construct(context: ShapeInferenceContext, node: ir.Node) -> None:
 def _insert(context: ShapeInferenceContext, node: ir.Node) -> None:
     sequence, item = node.inputs[:2]
     assert sequence is not None and item is not None
-    empty = (producer := sequence.producer()) is not None and producer.op_type == "SequenceEmpty"
-    shape = item.shape if empty else _common(context, sequence.shape, item.shape)
+    shape = item.shape if is_empty(sequence) else _common(context, sequence.shape, item.shape)
     _set(node.outputs[0], sequence.type or _sequence_of(item), shape)
 
 

@@ -327,9 +327,9 @@ def _record_sequence(op: GradientBuilder, node: ir.Node, index: int) -> ir.Value
     body = replay(op, graph, f"{op.scope}.record")
     value = body.inputs[index]
     kind = ir.SequenceType(value.type) if value.type is not None else None
-    kept = ir.Value(name=op.names.fresh(f"{op.scope}.kept"), type=kind)
+    kept = ir.Value(name=op.names.fresh(f"{op.scope}.kept"), type=kind, shape=value.shape)
     grown = body.op.SequenceInsert(kept, value)
-    grown.type = kind
+    grown.type, grown.shape = kind, value.shape
     count = len(node.inputs) - 2
     for output in body.outputs[: 1 + count]:
         add_output(body.op, output)
@@ -339,7 +339,7 @@ def _record_sequence(op: GradientBuilder, node: ir.Node, index: int) -> ir.Value
     assert value.dtype is not None
     start = op.SequenceEmpty(dtype=int(value.dtype))
     results = op.node("Loop", *node.inputs, start, outputs=count + 1, body=body.op.graph)
-    results[-1].type = kind
+    results[-1].type, results[-1].shape = kind, value.shape
     return results[-1]
 
 
