@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import onnx_ir as ir
 
+from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.grad.registry import GradientBuilder
 
 Forward = Callable[..., ir.Value | tuple[ir.Value | None, ...]]
@@ -45,3 +46,40 @@ def _between(inputs: Iterable[ir.Value | None], results: Iterable[ir.Value]) -> 
     for value in results:
         visit(value)
     return list(order)
+
+
+def through_call(
+    op: GradientBuilder, name: str, node: ir.Node, dys: Sequence[ir.Value | None], forward: Forward
+) -> dict[ir.Value, ir.Value]:
+    """As `through`, with all nodes inside one call of the function `name`; `forward` may use its operands only."""
+    count = len(node.inputs)
+    wanted = [k for k, value in enumerate(node.inputs) if op.wants(value)]
+    found: list[int] = []
+
+    def body(inner: Builder, *formals: ir.Value | None) -> tuple[ir.Value, ...]:
+        walk = GradientBuilder(inner.graph, parent=inner)
+        walk.pull_back = op.pull_back
+        results = forward(walk, *formals[:count])
+        results = results if isinstance(results, tuple) else (results,)
+        pairs = zip(results, formals[count:], strict=True)
+        cotangents = {value: dy for value, dy in pairs if value is not None and dy is not None}
+        sought = {k: value for k in wanted if (value := formals[k]) is not None}
+        totals = op.pull_back(walk, _between(formals[:count], cotangents), cotangents, list(sought.values()))
+        found[:] = [k for k, value in sought.items() if value in totals]
+        grads = tuple(inner.Identity(totals[sought[k]]) for k in found)
+        _remove_unused(inner.graph, grads)
+        return grads
+
+    grads = op.call(name, body, *node.inputs, *dys) if wanted else ()
+    summed: dict[ir.Value, ir.Value] = {}
+    for k, grad in zip(found, grads, strict=True):
+        value = node.inputs[k]
+        assert value is not None
+        summed[value] = op.Add(summed[value], grad) if value in summed else grad
+    return summed
+
+
+def _remove_unused(graph: ir.Graph, results: Sequence[ir.Value]) -> None:
+    for node in reversed(list(graph)):
+        if not any(value in results or value.uses() for value in node.outputs):
+            graph.remove(node, safe=True)

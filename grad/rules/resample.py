@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import Builder, describe, rank
-from onnxgrad.grad.decompose import through
+from onnxgrad.grad.decompose import through, through_call
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.sampling import (
     Tap,
@@ -284,7 +284,7 @@ def grid_sample_(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
         padding=node.attributes.get_string("padding_mode", "zeros"),
         align_corners=bool(node.attributes.get_int("align_corners", 0)),
     )
-    return through(op, node, [dy], forward)
+    return through_call(op, "GridSampleGrad", node, [dy], forward)
 
 
 @gradient("AffineGrid", since=20)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import Builder, describe, rank
-from onnxgrad.grad.decompose import through
+from onnxgrad.grad.decompose import through_call
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.sampling import (
     Tap,
@@ -37,7 +37,7 @@ def roi_align(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
         half_pixel=node.attributes.get_string("coordinate_transformation_mode", default) == "half_pixel",
         largest=node.attributes.get_string("mode", "avg") == "max",
     )
-    return through(op, node, [dy], partial(_roi_align, settings=settings))
+    return through_call(op, "RoiAlignGrad", node, [dy], partial(_roi_align, settings=settings))
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def max_roi_pool(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y[r, c, bin] = maximum of x[batch of r, c] over the elements of the bin"""
     shape = node.attributes.get_ints("pooled_shape")
     scale = node.attributes.get_float("spatial_scale", 1.0)
-    return through(op, node, [dy], partial(_max_roi_pool, bins=tuple(shape), scale=scale))
+    return through_call(op, "MaxRoiPoolGrad", node, [dy], partial(_max_roi_pool, bins=tuple(shape), scale=scale))
 
 
 def _max_roi_pool(op: Builder, x: ir.Value, rois: ir.Value, *, bins: tuple[int, ...], scale: float) -> ir.Value:
@@ -179,7 +179,7 @@ def _members(op: Builder, low: ir.Value, high: ir.Value, length: ir.Value, bins:
 @gradient("DeformConv", note="of all inputs; positions on element boundaries take the slope to their right")
 def deform_conv(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = W applied to x read at moved kernel positions, each times its mask, plus b"""
-    return through(op, node, [dy], partial(_deform_conv, node=node))
+    return through_call(op, "DeformConvGrad", node, [dy], partial(_deform_conv, node=node))
 
 
 def _deform_conv(

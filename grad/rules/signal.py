@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import Builder, describe, rank
-from onnxgrad.grad.decompose import through
+from onnxgrad.grad.decompose import through_call
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient, no_gradient
 from onnxgrad.grad.sampling import size
 
@@ -99,7 +99,9 @@ def _real_inverse(op: Builder, node: ir.Node, x: ir.Value, dy: ir.Value, axis: i
 @gradient("STFT", note="of signal and window")
 def stft(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y[n, frame] = DFT(signal[n, part of the frame] * window)"""
-    return through(op, node, [dy], partial(_stft, onesided=bool(node.attributes.get_int("onesided", 1))))
+    return through_call(
+        op, "STFTGrad", node, [dy], partial(_stft, onesided=bool(node.attributes.get_int("onesided", 1)))
+    )
 
 
 def _stft(
