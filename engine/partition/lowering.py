@@ -6,6 +6,8 @@ import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder
 
+_SHORT = 16  # elements of a row
+
 Lowering = Callable[[Builder, ir.Node], list[ir.Node]]
 """(builder in front of the node, node) -> the nodes that stand in its place, to be looked at again; none: no change."""
 
@@ -63,6 +65,30 @@ def floor_mod(op: Builder, node: ir.Node) -> list[ir.Node]:
     return [maker for v in (rest, shift, below, nothing, shifted) if (maker := v.producer()) is not None] + [result]
 
 
+def short_softmax(op: Builder, node: ir.Node) -> list[ir.Node]:
+    """e = exp(x - max(x));  y = e / (e0 + e1 + ...), rounded to bfloat16 after each step, as by the standard's body.
+
+    Only for rows of few elements, where rounding of the sum shows; longer ones are summed in float32 and rounded once.
+    """
+    x = node.inputs[0]
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -1
+    if x is None or x.dtype != ir.DataType.BFLOAT16 or x.shape is None or op.opset < 18:
+        return []
+    length = x.shape[axis]
+    if not isinstance(length, int) or not 1 < length <= _SHORT:
+        return []
+    top = op.ReduceMax(x, op.constant([axis]), keepdims=1)
+    below = op.Sub(x, top)
+    powers = op.Exp(below)
+    parts = op.node("Split", powers, outputs=length, axis=axis, num_outputs=length)
+    sums = [parts[0]]
+    for part in parts[1:]:
+        sums.append(op.Add(sums[-1], part))
+    result = _replace(op, node, ir.Node("", "Div", [powers, sums[-1]]))
+    made = (top, below, powers, parts[0], *sums[1:])
+    return [maker for v in made if (maker := v.producer()) is not None] + [result]
+
+
 def _replace(op: Builder, node: ir.Node, new: ir.Node) -> ir.Node:
     """Put `new` in the place of `node`, with its name and its output."""
     assert node.graph is not None
@@ -79,5 +105,6 @@ LOWERINGS: Mapping[tuple[str, str], Lowering] = {
     **{("", op_type): recurrent_layout for op_type in ("RNN", "GRU", "LSTM")},
     ("", "CastLike"): cast_like,
     ("", "Mod"): floor_mod,
+    ("", "Softmax"): short_softmax,
 }
 """(domain, op_type) -> how a refused node of it is written in other operators."""

@@ -23,6 +23,7 @@ from onnxgrad.engine.partition.lowering import LOWERINGS
 from onnxgrad.engine.partition.prepare import (
     annotate,
     choose_opset,
+    expand_graph_operators,
     inline_functions,
     raise_ancient,
     require_known_versions,
@@ -55,6 +56,7 @@ def mend(model: ir.Model, target: Target) -> Mended:
     remedies: list[Remedy] = []
     require_known_versions(model)
     raise_ancient(model, remedies)
+    expand_graph_operators(model, remedies)
     inline_functions(model)
     annotate(model)
     version = opset_of(model) or onnx.defs.onnx_opset_version()
@@ -116,6 +118,10 @@ class _Mender:
         if bad is not None:
             self._avoid(node, version, opset, bad, op)
             return
+        if _rounds_inside(node):
+            helped = self._rewrite(node, why, op) or self._expand(node, version, why)
+            if helped:
+                return
         helped = self._raise(node, version, opset, gap, op) or self._rewrite(node, why, op)
         helped = helped or (not gap and self._widen(node, opset, why, op))
         if not (helped or self._expand(node, version, why)):
@@ -187,6 +193,8 @@ class _Mender:
         drop_unknown_attributes(node, opset)
         types = ", ".join(f"{old.name.lower()} as {new.name.lower()}" for old, new in changed.items())
         self._note(node, "widened", f"{types}: {why}")
+        self.mended.versions[node] = opset
+        self.mend_nodes([node], op)  # the wide kernel may be one that is known to be wrong
         return True
 
     def _host(self, node: ir.Node, version: int, why: str) -> None:
@@ -196,6 +204,11 @@ class _Mender:
 
     def _note(self, node: ir.Node, kind: str, why: str) -> None:
         self.mended.remedies.append(Remedy(node.name or "", node.op_type, kind, why))
+
+
+def _rounds_inside(node: ir.Node) -> bool:
+    """Attention in bfloat16: its body says where it rounds, and a model is trained with that."""
+    return node.op_type == "Attention" and any(v is not None and v.dtype == ir.DataType.BFLOAT16 for v in node.inputs)
 
 
 def _function_of(node: ir.Node, version: int, main: int) -> ir.Function | None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from importlib import import_module
 
 import onnx
 import onnx_ir as ir
@@ -20,6 +21,8 @@ from onnxgrad.engine.partition.versions import schema_at, translation_gap
 _LOG = logging.getLogger(__name__)
 OLDEST = 7
 """Models of older opsets are raised: no runtime of today has their kernels."""
+GRAPH_OPERATORS = {("ai.onnx.preview.training", "Gradient"): ("onnxgrad.grad.gradient_operator", "expand_gradients")}
+"""Operators and who replaces them, by name: grad is a layer above, loaded only for a model that holds such a node."""
 _CALLS = 64  # of model-local functions inside each other
 
 
@@ -37,6 +40,16 @@ def require_known_versions(model: ir.Model) -> None:
             why=f"onnx {onnx.__version__} knows opsets up to {onnx.defs.onnx_opset_version()}",
             fix="update onnx, or convert the model to an older opset",
         )
+
+
+def expand_graph_operators(model: ir.Model, remedies: list[Remedy]) -> None:
+    """Replace the nodes that stand for a function of their whole graph."""
+    found = [node for node in model.graph if (node.domain, node.op_type) in GRAPH_OPERATORS]
+    for node in found:
+        remedies.append(Remedy(node.name or "", node.op_type, "expanded", "no runtime has a kernel for it"))
+    for key in dict.fromkeys((node.domain, node.op_type) for node in found):
+        module, function = GRAPH_OPERATORS[key]
+        getattr(import_module(module), function)(model)
 
 
 def raise_ancient(model: ir.Model, remedies: list[Remedy]) -> None:

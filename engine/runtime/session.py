@@ -74,6 +74,11 @@ def create_session(
     return SESSIONS.get((*source.key(), plan), len(source.model), lambda: _create(source, plan, {}))
 
 
+def create_passing_session(source: ModelSource) -> Session:
+    """A session on one thread of the CPU, without optimizations, that is not kept for later calls."""
+    return _create(source, _Plan(choose_providers("cpu"), 1, "none", False), {})
+
+
 SESSIONS: SessionCache[Session] = SessionCache(entries=16, size=256 * 2**20)
 
 

@@ -20,6 +20,9 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs.")] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show where each part runs, why there, and what was changed for it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
 ) -> None:
     """Run a model once, on files or on random inputs, and show what comes out."""
@@ -40,10 +43,13 @@ def run(
         rows = {name: {"source": feeds[name].source, **row.to_dict()} for name, row in given.items()}
         outputs = {name: row.to_dict() for name, row in came.items()}
         report = {"file": str(file), "providers": list(call.providers), "milliseconds": milliseconds}
-        typer.echo(json.dumps({**report, "inputs": rows, "outputs": outputs}, indent=2))
+        explanation = {"explanation": call.explain().to_dict()} if explain else {}
+        typer.echo(json.dumps({**report, "inputs": rows, "outputs": outputs, **explanation}, indent=2))
         return
     for name, row in given.items():
         typer.echo(f"input   {name}: {row}")
     for name, row in came.items():
         typer.echo(f"output  {name}: {row}")
     typer.echo(f"{milliseconds:.2f} ms on {', '.join(call.providers)}")
+    if explain:
+        typer.echo(str(call.explain()))
