@@ -13,7 +13,7 @@ from onnxgrad.engine.errors import ShapeError
 from onnxgrad.engine.ir.functions import add_function, functions_of
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import Names, values_in
-from onnxgrad.engine.ir.signatures import AttributeValue, to_opset
+from onnxgrad.engine.ir.signatures import AttributeValue, to_attributes, to_opset
 
 if TYPE_CHECKING:
     from onnxgrad.engine.ir.functions import Functions
@@ -97,7 +97,7 @@ class Builder:
         key = None if self._shared is None else _key(domain, op_type, given, kept, outputs)
         if key is not None and self._shared is not None and key in self._shared:
             return self._shared[key]
-        node = ir.Node(domain, op_type, given, ir.convenience.convert_attributes(kept), num_outputs=outputs)
+        node = ir.Node(domain, op_type, given, to_attributes(kept), num_outputs=outputs)
         self.insert(node)
         if key is not None and self._shared is not None:
             self._shared[key] = tuple(node.outputs)
@@ -136,11 +136,14 @@ class Builder:
             value = np.asarray(value, np.float32)
         elif isinstance(value, (int, list, tuple, bool)):
             value = np.asarray(value, np.bool_ if isinstance(value, bool) else np.int64)
-        tensor = ir.tensor(value)
-        key = (tensor.dtype, tuple(tensor.shape), tensor.tobytes()) if tensor.size <= _SMALL else (id(tensor),)
+        array = value if isinstance(value, np.ndarray) else None
+        key: tuple[object, ...] = (id(value),)
+        if array is not None and array.size <= _SMALL:
+            key = (array.dtype, array.shape, array.tobytes())
         if (known := self._constants.get(key)) is not None:
             return known
-        node = ir.node("Constant", [], {"value": tensor})
+        tensor = ir.tensor(value) if array is None else ir.Tensor(array)  # ir.tensor is slow
+        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         label = f"{self.scope}.constant" if self.scope else "constant"
         node.name, node.outputs[0].name = self.names.fresh_node(label), self.names.fresh(label)
         output = node.outputs[0]

@@ -53,3 +53,16 @@ def to_opset(
         array = constant.numpy()
         moved[name] = array.item() if array.ndim == 0 or name == "k" else array.tolist()
     return kept[: min(positions)], moved
+
+
+def to_attributes(values: Mapping[str, AttributeValue]) -> list[ir.Attr]:
+    """Attributes of a node from Python values. Quick for numbers, which most are."""
+    return [_attribute(name, value) for name, value in values.items()]
+
+
+def _attribute(name: str, value: AttributeValue) -> ir.Attr:
+    if isinstance(value, int):
+        return ir.AttrInt64(name, value)
+    if isinstance(value, list) and value and all(type(number) is int for number in value):
+        return ir.AttrInt64s(name, value)
+    return ir.convenience.convert_attribute(name, value)

@@ -23,6 +23,7 @@ from onnxgrad.grad.windows import (
 
 _FEW_POSITIONS = 16  # with fewer positions per image, one matrix product over all images beats one per image
 _ROWS = 32  # kernel positions are put together until a matrix product has this many rows
+_MOST_TAPS = 128  # a slice each; with more, a convolution is shorter
 
 
 @gradient("Conv", note="auto_pad, groups, and run-time spatial sizes included")
@@ -183,7 +184,7 @@ def _pointwise_data_gradient(op: Builder, dy: ir.Value, w: ir.Value) -> ir.Value
 
 def _weight_gradient(op: Builder, x: ir.Value, dy: ir.Value, w: ir.Value, window: Window, group: int) -> ir.Value:
     """dW[m, c, tap] = sum over images and positions of dy[m] x[c, stride position + dilation tap], as a function."""
-    if w.shape is None or not w.shape.is_static():
+    if w.shape is None or not w.shape.is_static() or prod(spatial(w) or ()) > _MOST_TAPS:
         (result,) = op.call("ConvWeightGrad", partial(_by_convolution, window=window, group=group), x, dy, w)
         return result
     shape = [int(dim) for dim in w.shape]  # type: ignore[arg-type]
@@ -282,7 +283,7 @@ def _padded_channels_last(op: Builder, x: ir.Value, window: Window) -> ir.Value:
 
 
 def _by_convolution(op: Builder, x: ir.Value, dy: ir.Value, w: ir.Value, *, window: Window, group: int) -> ir.Value:
-    """For a kernel of run-time size: a convolution with images and channels swapped, strides and dilations too."""
+    """For a kernel of run-time size, or a very large one: a convolution with images and channels swapped, strides and dilations too."""
     n = rank(x)
     shape = op.Shape(x)
     split = op.Concat(op.Slice(shape, [0], [1]), [group, -1], op.Slice(shape, [2], [n]), axis=0)

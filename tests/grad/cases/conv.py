@@ -59,6 +59,7 @@ CASES = [
     conv((1, 2, 5, 6), (2, 2, 3, 3), auto_pad="VALID"),
     conv((1, 36, 2, 2), (5, 36, 2, 2)),
     conv((1, 40, 3, 3), (48, 40, 3, 3), pads=[1, 1, 1, 1]),
+    conv((2, 2, 150), (4, 1, 130), strides=[6], pads=[2, 3], group=2),
     transpose((2, 3, 4), (3, 2, 3), bias=True),
     transpose((1, 2, 3, 4), (2, 3, 3, 2), strides=[2, 3], pads=[1, 0, 0, 1], bias=True),
     transpose((1, 2, 3, 3), (2, 2, 3, 3), strides=[2, 2], output_padding=[1, 1], pads=[1, 1, 1, 1]),
