@@ -188,6 +188,40 @@ def test_several_losses_add_up(rng):
     assert both.train_step(x, y, t) == pytest.approx(0.4 * one + 0.6 * two, rel=1e-5)
 
 
+TWO = """<ir_version: 9, opset_import: ["": 15]>
+    two (float[N, 4] x) => (float[N, 3] a, float[N, 2] b) <float[4, 3] v, float[4, 2] w>
+    { a = MatMul(x, v)  m = MatMul(x, w)  b = Sigmoid(m) }"""
+
+
+def test_accuracy_is_that_of_the_output_that_the_loss_judges(rng):
+    x, _ = blobs(rng, 40)
+    trainer = trainer_of(TWO, {"b": BCEWithLogits()}, trainable="w")
+    labels = (trainer.predict(x)["b"] > 0.5).astype("f4")
+    assert 0 < labels.mean() < 1 and trainer.evaluate((x, labels), batch_size=16)["accuracy"] == 1
+    assert trainer.evaluate((x, 1 - labels), batch_size=16)["accuracy"] == 0
+
+
+def test_labels_that_are_ignored_do_not_count_for_accuracy(rng):
+    x, _ = blobs(rng, 40)
+    trainer = trainer_of(loss=CrossEntropy(ignore_index=-1))
+    right = trainer.predict(x)["y"].argmax(1)
+    labels = np.where(np.arange(40) < 30, -1, right)
+    labels[39] = (right[39] + 1) % 3
+    assert trainer.evaluate((x, labels), batch_size=16)["accuracy"] == pytest.approx(0.9)
+
+
+def test_a_checkpoint_of_another_shape_changes_nothing(rng, tmp_path):
+    wide = trainer_of(
+        MLP.replace("float[4, 8] w1, float[8] b1, float[8, 3]", "float[4, 9] w1, float[9] b1, float[9, 3]")
+    )
+    wide.save(tmp_path / "wide.safetensors")
+    trainer = trainer_of()
+    before = trainer.weights()
+    with pytest.raises(TrainingError, match="does not fit the model"):
+        trainer.load(tmp_path / "wide.safetensors")
+    assert all(np.array_equal(before[name], value) for name, value in trainer.weights().items())
+
+
 def test_weights_in_constant_nodes_are_parameters(rng):
     text = """<ir_version: 9, opset_import: ["": 15]>
     g (float[N, 2] x) => (float[N, 2] y) { w = Constant<value = float[2, 2] {1., 2., 3., 4.}>()
