@@ -107,7 +107,9 @@ def _samples(
         count = op.Expand(count, vector(op, (step, 0), 1))
     else:
         count = op.Max(op.Ceil(step), op.constant_like(step, 0))
-        most = op.Max(op.Cast(op.ReduceMax(count, keepdims=0), to=ir.DataType.INT64), 1)
+        one = array_like(op, np.ones(1), step)  # at least one point, also where there are no regions
+        most = op.ReduceMax(op.Concat(op.Reshape(count, [-1]), one, axis=0), keepdims=0)
+        most = op.Cast(most, to=ir.DataType.INT64)
         points, numbers = op.Unsqueeze(most, [0]), counting(op, most, step)
         share = op.Div(op.Add(numbers, 0.5), op.Max(count, op.constant_like(step, 1)))  # [R, points]
         places = op.Add(op.Unsqueeze(share, [1]), array_like(op, np.arange(bins)[None, :, None], step))
