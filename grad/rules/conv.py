@@ -283,7 +283,7 @@ def _padded_channels_last(op: Builder, x: ir.Value, window: Window) -> ir.Value:
 
 
 def _by_convolution(op: Builder, x: ir.Value, dy: ir.Value, w: ir.Value, *, window: Window, group: int) -> ir.Value:
-    """For a kernel of run-time size, or a very large one: a convolution with images and channels swapped, strides and dilations too."""
+    """For a kernel of run-time size or a large one: a convolution, images for channels, strides for dilations."""
     n = rank(x)
     shape = op.Shape(x)
     split = op.Concat(op.Slice(shape, [0], [1]), [group, -1], op.Slice(shape, [2], [n]), axis=0)
