@@ -1,11 +1,14 @@
 """compile(): a model becomes a function that can be called with arrays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
+from onnxgrad.engine.runtime.batches import run_over
+from onnxgrad.engine.runtime.bound import BoundFunction, run_on_device
 from onnxgrad.engine.runtime.call_signature import CallSignature
 from onnxgrad.engine.runtime.feeds import FeedReader
 from onnxgrad.engine.runtime.plan import Plan
@@ -13,6 +16,9 @@ from onnxgrad.engine.runtime.providers import Provider
 from onnxgrad.engine.runtime.source import ModelLike, read_source
 from onnxgrad.engine.runtime.values import Array
 from onnxgrad.importers.onnx import load
+
+if TYPE_CHECKING:
+    from onnxruntime import OrtValue
 
 
 class CompiledFunction:
@@ -59,6 +65,33 @@ class CompiledFunction:
         """onnxruntime's names of the providers that run the model, in order of preference."""
         return tuple(dict.fromkeys(name for region in self.plan.regions for name in region.providers))
 
+    def bind(self, *args: object, **named: object) -> BoundFunction:
+        """The function with these inputs and its outputs bound in place, for calls that allocate and copy nothing.
+
+        Runs the model once. `bound()` reads the arrays that were given again and writes the same outputs; how arrays
+        are shared is told by BoundFunction. Raises: as a call; OptionError for an output that is no tensor.
+        """
+        return BoundFunction(self.plan, self._signature, self._reader.read(args, named))
+
+    def map(
+        self, items: Iterable[object], *, batch_size: int | None = None, workers: int = 1
+    ) -> Iterator[dict[str, Array]]:
+        """The outputs for each of `items`, lazily and in order. An item is an array, a dict by name, or a tuple.
+
+        batch_size: items come without the batch axis; up to so many neighbours of equal shapes run as one batch, and
+        nothing is padded. workers: calls at a time, with `2 * workers` batches read ahead. An error of an item is
+        raised in its turn and ends the iteration. Raises: OptionError, at once; what a call raises, while iterating.
+        """
+        results: Iterator[dict[str, Array]] = run_over(self.plan.run, self._reader, items, batch_size, workers)  # type: ignore[assignment]  # or lists, as in a call
+        return results
+
+    def on_device(self, *args: object, **named: object) -> "dict[str, OrtValue]":
+        """A call whose outputs stay in the memory of the device: OrtValues, which other libraries read by DLPack.
+
+        `torch.from_dlpack(value)`, `cupy.from_dlpack(value)`; an OrtValue is an input for the next call as it is.
+        """
+        return run_on_device(self.plan, self._reader.read(args, named))
+
     def explain(self) -> Explanation:
         """Where each part of the model runs, why there, and what was done so that it runs; has str() and to_dict()."""
         return self._explain()
@@ -77,7 +110,7 @@ def compile(
 ) -> CompiledFunction:
     """Make `model` (path, bytes, ModelProto or ir.Model) a function; the model itself is not changed.
 
-    providers: "cpu", "cuda" or onnxruntime's names, with options as `("cuda", {"device_id": 1})`; None takes CUDA where
+    providers: "cpu", "cuda" or onnxruntime's names, with options as `("cuda", {"device": 1})`; None takes CUDA where
     it works. outputs: which values to give, outputs or others of the main graph; None gives the model's outputs.
     threads: of one operator; None leaves it to onnxruntime. Equal models and options share one session.
 

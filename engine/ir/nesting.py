@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import ModelError
 
 MAX_DEPTH = 30
-"""Graphs inside graphs. Protobuf's readers, onnxruntime's too, take 100 messages inside messages: 3 a graph, 5 a type."""
+"""Graphs inside graphs. Readers of protobuf take 100 messages inside messages: three a graph and five a type."""
 
 
 def check_nesting(model: ir.Model) -> None:

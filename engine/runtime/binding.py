@@ -126,10 +126,10 @@ class StepRunner:
 
     def _run(self, binding: "IOBinding") -> None:
         if self._on_cpu:
-            self.session.ort.run_with_iobinding(binding)
+            self.session.ort.run_with_iobinding(binding, self.session.run_options)
             return
         binding.synchronize_inputs()
-        self.session.ort.run_with_iobinding(binding)
+        self.session.ort.run_with_iobinding(binding, self.session.run_options)
         binding.synchronize_outputs()
 
     def _fetched(self, value: object) -> Array:

@@ -22,11 +22,19 @@ from onnxgrad.engine.runtime.call_signature import (
     is_plain,
     symbols_of,
 )
-from onnxgrad.engine.runtime.values import Array, SupportsArray, SupportsDLPack, from_dlpack, numpy_dtype
+from onnxgrad.engine.runtime.values import (
+    Array,
+    SupportsArray,
+    SupportsDLPack,
+    SupportsDLPackDevice,
+    from_dlpack,
+    numpy_dtype,
+)
 
 if TYPE_CHECKING:
     from onnxruntime import OrtValue
 
+_HOST_MEMORY = (1, 3)  # DLPack's kDLCPU and kDLCUDAHost
 _OF_PYTHON = (bool, int, float, complex, str, bytes, list, tuple)
 
 
@@ -190,7 +198,7 @@ def _convert_tensor(kind: TensorType, value: object, name: str) -> Feed:
 def _from_other_library(kind: TensorType, value: object, name: str) -> "Array | OrtValue":
     from onnxruntime import OrtValue
 
-    if isinstance(value, SupportsArray) and not isinstance(value, OrtValue):
+    if isinstance(value, SupportsArray) and not isinstance(value, OrtValue) and not _is_on_a_device(value):
         try:
             return np.asarray(value)
         except Exception as error:  # a device tensor, gradients attached, a dtype that numpy lacks
@@ -207,6 +215,11 @@ def _from_other_library(kind: TensorType, value: object, name: str) -> "Array | 
         return shared
     fix = "pass a numpy array, a number, a list of numbers, or a tensor that supports __array__ or DLPack"
     raise InputError(f"input {name!r} is a {type(value).__name__}, which is not an array", fix=fix)
+
+
+def _is_on_a_device(value: object) -> bool:
+    """Whether the memory is one that numpy could only copy: jax does so without a word."""
+    return isinstance(value, SupportsDLPackDevice) and value.__dlpack_device__()[0] not in _HOST_MEMORY
 
 
 def _from_python(kind: TensorType, value: object, name: str) -> Array:

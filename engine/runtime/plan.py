@@ -69,6 +69,7 @@ class SessionRegion:
         self.providers = session.providers
         self.why = session.lowered_because
         self._names = list(self.outputs)
+        self._options = session.run_options
         self._odd_inputs = {
             port.name: port.type.dtype
             for port in signature.inputs
@@ -84,7 +85,7 @@ class SessionRegion:
                 return self._run_odd(feeds)
             if self._odd_inputs:
                 feeds = {name: self._place(name, value) for name, value in feeds.items()}
-            outputs: Sequence[Feed] = self.session.ort.run(self._names, feeds)
+            outputs: Sequence[Feed] = self.session.ort.run(self._names, feeds, self._options)
             return outputs
         except Exception as error:
             raise running_error(error, describe_all(feeds)) from error
@@ -96,4 +97,4 @@ class SessionRegion:
     def _run_odd(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
         """With outputs of types that onnxruntime does not turn into numpy arrays, such as bfloat16."""
         values = {name: box(value, self._types[name]) for name, value in feeds.items() if value is not None}
-        return [unbox(value) for value in self.session.ort.run_with_ort_values(self._names, values)]
+        return [unbox(value) for value in self.session.ort.run_with_ort_values(self._names, values, self._options)]

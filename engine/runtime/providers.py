@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxgrad.engine.errors import OptionError, ProviderError
+from onnxgrad.engine.runtime.cuda_options import CudaOptions, cuda_options
 
-Provider = str | tuple[str, Mapping[str, object]]
+Provider = str | tuple[str, Mapping[str, object] | CudaOptions]
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -41,7 +42,8 @@ def choose_providers(wanted: Provider | Sequence[Provider] | None = None) -> tup
     """The providers to use in order of preference; the CPU is always the last.
 
     `wanted` holds "cpu", "cuda" or onnxruntime's own names, each alone or with its options:
-    `["cuda"]`, `[("cuda", {"device_id": 1})]`. None means CUDA where it works, and the CPU elsewhere.
+    `["cuda"]`, `[("cuda", {"device": 1, "tf32": False})]` (see CudaOptions). None means CUDA where it
+    works, and the CPU elsewhere.
 
     Raises: OptionError for a name that does not exist; ProviderError for a provider that cannot be used here.
     """
@@ -65,6 +67,11 @@ def device_of(providers: Sequence[ProviderChoice]) -> Device:
     if first.name in _ON_CUDA_MEMORY:
         return Device("cuda", int(dict(first.options).get("device_id", "0")))
     return Device()
+
+
+def captures_graphs(providers: Sequence[ProviderChoice]) -> bool:
+    """Whether sessions of these providers capture CUDA graphs."""
+    return any(dict(choice.options).get("enable_cuda_graph") == "1" for choice in providers if choice.name == CUDA)
 
 
 @functools.cache
@@ -96,6 +103,7 @@ def _choose(provider: Provider) -> ProviderChoice:
     name, options = (provider, {}) if isinstance(provider, str) else provider
     full = _full_name(name)
     if full == CUDA:
+        options = cuda_options(options)
         problem = why_not_cuda()
     else:
         problem = _absent(full)

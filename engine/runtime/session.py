@@ -12,6 +12,7 @@ from onnxgrad.engine.runtime.providers import (
     Device,
     Provider,
     ProviderChoice,
+    captures_graphs,
     choose_providers,
     device_of,
 )
@@ -40,6 +41,8 @@ class Session:
     level: str
     lowered_because: str
     weights: Mapping[str, "OrtValue"]
+    run_options: "onnxruntime.RunOptions | None" = None
+    """What a run must be given that is not to be captured as a CUDA graph; None where nothing is captured."""
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -74,11 +77,6 @@ def create_session(
     return SESSIONS.get((*source.key(), plan), len(source.model), lambda: _create(source, plan, {}))
 
 
-def create_passing_session(source: ModelSource) -> Session:
-    """A session on one thread of the CPU, without optimizations, that is not kept for later calls."""
-    return _create(source, _Plan(choose_providers("cpu"), 1, "none", False), {})
-
-
 SESSIONS: SessionCache[Session] = SessionCache(entries=16, size=256 * 2**20)
 
 
@@ -96,7 +94,17 @@ def _create(source: ModelSource, plan: _Plan, initializers: "Mapping[str, OrtVal
     ort, level, why = _open(model, source.folder, weights, plan)
     _check_providers(ort, plan)
     ort._model_bytes = None  # onnxruntime keeps them only to start again with other providers, which is switched off
-    return Session(ort, source.signature, device_of(plan.providers), level, why, weights)
+    options = graph_run_options(-1) if captures_graphs(plan.providers) else None
+    return Session(ort, source.signature, device_of(plan.providers), level, why, weights, options)
+
+
+def graph_run_options(number: int) -> "onnxruntime.RunOptions":
+    """Options of runs that are captured as the CUDA graph of this number, and replayed; -1 captures nothing."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("gpu_graph_id", str(number))
+    return options
 
 
 def _open(

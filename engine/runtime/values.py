@@ -34,6 +34,14 @@ class SupportsDLPack(Protocol):
 
 
 @runtime_checkable
+class SupportsDLPackDevice(Protocol):
+    """A tensor of another library that says where its memory is."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's number for the kind of device, and which one."""
+
+
+@runtime_checkable
 class SupportsArray(Protocol):
     """An object that numpy can read."""
 
