@@ -3,7 +3,8 @@
 usage: python benchmarks/conv_gradients.py [--only NAME] [--rounds 11]
 
 Best times in milliseconds, onnxgrad / PyTorch 2.13, onnxruntime 1.31, batch 32, two-core AMD EPYC with AVX2. The rows
-of 3x3 ResNet convolutions were taken on the idle machine (under load the two differ more, as the slices want cache):
+of 3x3 ResNet convolutions were taken on the idle machine, from the same graphs with a known batch; the others are the
+best of several runs beside other work. Under load the 3x3 rows lie between 1.2 and 1.8, as the slices want cache:
 
     resnet stem               dx  0.99 /  3.58   dw  1.60 /  1.29   both 0.53
     resnet 32-32              dx  7.80 /  6.56   dw 10.41 /  7.71   both 1.28
@@ -27,10 +28,10 @@ of 3x3 ResNet convolutions were taken on the idle machine (under load the two di
     lcnet pointwise 512-512   dx  0.69 /  0.80   dw  0.86 /  1.25   both 0.76
 
 What was tried for the weight gradient of 32-32 (best of each): a product per kernel position and image 10.4, one per
-position over all images, channels first 10.8, channels last 13.3, one product over all positions 12.8 (channels last
-22.3), shifts of rows in dy and of columns in x with one product 11.2. The products alone take 8.2: that is the floor.
-For the data gradient a transposed convolution is never behind a convolution with the turned kernel by more than noise,
-and with stride 2 it is 2 to 5 times faster than filling dy up with zeros.
+position over all images, channels first 10.8, channels last 13.3, one product per image over all positions 12.8 (over
+all images, channels last: 22.3), shifts of rows in dy and of columns in x with one product 11.2. The products alone take 8.2: that is the floor.
+For the data gradient of these nets a transposed convolution is within 10 % of a convolution with the turned kernel, and
+with stride 2 it is 4 to 9 times faster than a convolution over dy filled up with zeros.
 """
 
 import argparse
