@@ -29,7 +29,8 @@ best of several runs beside other work. Under load the 3x3 rows lie between 1.2 
 
 What was tried for the weight gradient of 32-32 (best of each): a product per kernel position and image 10.4, one per
 position over all images, channels first 10.8, channels last 13.3, one product per image over all positions 12.8 (over
-all images, channels last: 22.3), shifts of rows in dy and of columns in x with one product 11.2. The products alone take 8.2: that is the floor.
+all images, channels last: 22.3), shifts of rows in dy and of columns in x with one product 11.2. The products alone
+take about 8.2.
 For the data gradient of these nets a transposed convolution is within 10 % of a convolution with the turned kernel, and
 with stride 2 it is 4 to 9 times faster than a convolution over dy filled up with zeros.
 """
