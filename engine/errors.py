@@ -26,6 +26,10 @@ class VerificationError(ModelError):
     """An invariant of the IR does not hold (see engine/ir/verify.py)."""
 
 
+class EquivalenceError(OnnxGradError):
+    """A transformed model gives other values than the model it was made from."""
+
+
 class ShapeError(OnnxGradError, ValueError):
     """Types or shapes do not fit together."""
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad import models
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
+    from onnxgrad.engine.optimize import optimization_report, optimize_for_inference, replaced
     from onnxgrad.exporters.onnx import save, to_proto
     from onnxgrad.exporters.report import summary
     from onnxgrad.grad import losses, optimizers
@@ -42,7 +43,10 @@ _EXPORTS: dict[str, str] = {
     "gradients": "onnxgrad.grad.reverse",
     "jvp_model": "onnxgrad.grad.forward",
     "load": "onnxgrad.importers.onnx",
+    "optimization_report": "onnxgrad.engine.optimize",
+    "optimize_for_inference": "onnxgrad.engine.optimize",
     "register_gradient": "onnxgrad.grad.registry",
+    "replaced": "onnxgrad.engine.optimize",
     "save": "onnxgrad.exporters.onnx",
     "stop_gradient": "onnxgrad.grad.reverse",
     "straight_through": "onnxgrad.grad.straight_through",
@@ -62,8 +66,11 @@ __all__ = [  # written out for type checkers
     "load",
     "losses",
     "models",
+    "optimization_report",
+    "optimize_for_inference",
     "optimizers",
     "register_gradient",
+    "replaced",
     "save",
     "schedules",
     "stop_gradient",

@@ -1,0 +1,127 @@
+"""Run two models on the same random inputs and compare what they give."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnxgrad.engine.errors import EquivalenceError, ExecutionError, InputError, OptionError
+from onnxgrad.engine.ir.builder import describe_value
+from onnxgrad.engine.passes.purity import is_pure
+from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
+from onnxgrad.engine.runtime.call_signature import Feed
+from onnxgrad.engine.runtime.source import read_source
+
+Array = npt.NDArray[np.generic]
+Shapes = Mapping[str, Sequence[int | str | None]]
+
+_TOLERANCES = {"float64": 1e-9, "float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-2}
+"""Largest difference, as a part of the largest number of the output: sums are added up in another order."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How an output of the second model differs: `error` is the largest difference, `scale` the largest number."""
+
+    output: str
+    run: int
+    kind: str
+    error: float
+    scale: float
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run}: {self.output}  {self.kind}  differs by {self.error:.3g} (values up to {self.scale:.3g})"
+        )
+
+
+def compare(before: ir.Model, after: ir.Model, runs: int, shapes: Shapes, seed: int = 0) -> None:
+    """Check that two models give the same outputs for random inputs.
+
+    Floats are normal, integers 0 and 1. A dimension that `shapes` leaves open has size 2, or 1 where the first model
+    does not take 2.
+
+    Raises: EquivalenceError with a table of differences; OptionError where outputs are random; InputError for inputs
+    that cannot be random; ExecutionError where the first model does not run.
+    """
+    if not all(is_pure(node, before.functions) for node in before.graph.all_nodes()):
+        raise OptionError("A model that draws random numbers cannot be checked: its outputs differ from run to run.")
+    first, second = _runner(before), _runner(after)
+    found: list[Difference] = []
+    for run in range(runs):
+        inputs, want = _first_run(before, first, shapes, seed + run)
+        found.extend(_differences(want, second(inputs), run))
+    if found:
+        table = "\n      ".join(map(str, found))
+        raise EquivalenceError(f"The optimized model gives other values:\n      {table}")
+
+
+def _runner(model: ir.Model) -> Callable[[dict[str, Feed]], dict[str, Feed]]:
+    plan, _ = assemble(read_source(model), model, None, SessionOptions("cpu", None, "none"))
+    return plan.run
+
+
+def _first_run(
+    model: ir.Model, run: Callable[[dict[str, Feed]], dict[str, Feed]], shapes: Shapes, seed: int
+) -> tuple[dict[str, Feed], dict[str, Feed]]:
+    """Inputs, and the outputs for them."""
+    for size in (2, 1):
+        inputs = _random_inputs(model, shapes, size, np.random.default_rng(seed))
+        try:
+            return inputs, run(dict(inputs))
+        except ExecutionError:
+            if size == 1:
+                raise
+    raise AssertionError
+
+
+def _random_inputs(model: ir.Model, shapes: Shapes, size: int, random: np.random.Generator) -> dict[str, Feed]:
+    sizes: dict[str, int] = {}
+    wanted = [value for value in model.graph.inputs if not value.is_initializer()]
+    for value in wanted:
+        for dim, given in zip(value.shape or (), shapes.get(value.name or "", ()), strict=False):
+            if isinstance(dim, ir.SymbolicDim) and isinstance(given, int):
+                sizes[str(dim)] = given
+    return {value.name or "": _random(value, shapes, sizes, size, random) for value in wanted}
+
+
+def _random(value: ir.Value, shapes: Shapes, sizes: dict[str, int], size: int, random: np.random.Generator) -> Array:
+    dtype = value.dtype
+    if value.shape is None or dtype is None or dtype.is_string() or not isinstance(value.type, ir.TensorType):
+        raise InputError("An input of this kind cannot be random.", where=describe_value(value))
+    given = shapes.get(value.name or "", (None,) * len(value.shape))
+    dims = [
+        new if isinstance(new, int) else old if isinstance(old, int) else sizes.get(str(old), size)
+        for old, new in zip(value.shape, given, strict=True)
+    ]
+    if dtype.is_floating_point():
+        return random.standard_normal(dims).astype(dtype.numpy())
+    return random.integers(0, 2, dims).astype(dtype.numpy())
+
+
+def _differences(want: Mapping[str, Feed], got: Mapping[str, Feed], run: int) -> list[Difference]:
+    found = []
+    for name, expected in want.items():
+        actual = got[name]
+        if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
+            difference = _difference(name, run, expected, actual)
+            found.extend([] if difference is None else [difference])
+    return found
+
+
+def _difference(name: str, run: int, want: Array, got: Array) -> Difference | None:
+    kind = f"{want.dtype}{list(want.shape)}"
+    if want.shape != got.shape or want.dtype != got.dtype:
+        return Difference(name, run, f"{kind} became {got.dtype}{list(got.shape)};", np.inf, np.inf)
+    if want.dtype.kind in "OSU" or want.size == 0:
+        return None if np.array_equal(want, got) else Difference(name, run, kind, np.inf, np.inf)
+    a, b = (array.astype(np.complex128 if array.dtype.kind == "c" else np.float64) for array in (want, got))
+    finite = np.isfinite(a)
+    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return Difference(name, run, kind, np.inf, np.inf)
+    error = float(np.abs(a[finite] - b[finite]).max(initial=0))
+    scale = float(np.abs(a[finite]).max(initial=0))
+    allowed = _TOLERANCES.get(want.dtype.name, 0.0) * max(scale, 1e-6)
+    return None if error <= allowed else Difference(name, run, kind, error, scale)

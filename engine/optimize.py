@@ -1,0 +1,233 @@
+"""optimize_for_inference: the passes, in their order, run until nothing changes."""
+
+import difflib
+import inspect
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import onnx_ir as ir
+
+from onnxgrad.engine.compare import Shapes, compare
+from onnxgrad.engine.errors import OptionError, VerificationError
+from onnxgrad.engine.ir.clone import clone
+from onnxgrad.engine.ir.infer import infer_shapes
+from onnxgrad.engine.ir.input_shapes import with_input_shapes
+from onnxgrad.engine.ir.names import values_in
+from onnxgrad.engine.ir.opset import raise_opset
+from onnxgrad.engine.ir.verify import verify
+from onnxgrad.engine.passes import remove_no_ops
+from onnxgrad.engine.passes.fold_constants import fold_constants
+from onnxgrad.engine.passes.inline_branches import inline_branches
+from onnxgrad.engine.passes.inline_functions import inline_functions
+from onnxgrad.engine.passes.lift_constants import lift_constants
+from onnxgrad.engine.passes.merge_equal_nodes import merge_equal_nodes
+from onnxgrad.engine.passes.merge_initializers import merge_initializers
+from onnxgrad.engine.passes.remove_dead_code import remove_dead_code
+from onnxgrad.engine.passes.rewrite import Hits, Rewrite, apply_rewrites
+from onnxgrad.engine.passes.scope import Scope
+from onnxgrad.engine.passes.simplify_shapes import simplify_shapes
+from onnxgrad.engine.passes.unroll_loops import unroll_loops
+from onnxgrad.engine.runtime.evaluate import evaluate
+from onnxgrad.importers.onnx import ModelSource, load
+
+Pass = Callable[[Scope], int]
+"""A pass changes the model of a scope, and returns how often it did."""
+
+PASSES: tuple[Pass | Rewrite, ...] = (
+    inline_functions,
+    remove_dead_code,
+    inline_branches,
+    unroll_loops,
+    simplify_shapes,
+    fold_constants,
+    merge_initializers,
+    merge_equal_nodes,
+    *remove_no_ops.REWRITES,
+    # rewrites of engine/passes/fusions stand here, family by family: neighbours run in one walk, in this order
+    lift_constants,
+    remove_dead_code,
+)
+"""All passes in the order they run. The whole is repeated until nothing changes."""
+
+_ROUNDS = 12
+_REPORT = "onnxgrad.optimization"
+
+
+@dataclass
+class Optimization:
+    """What `optimize_for_inference` did.
+
+    hits: pass or rewrite -> how often it changed something.  reasons: rewrite -> why it did not where its pattern was
+    found, with the number of times.  disabled: what was switched off.  rounds: repetitions of all passes.
+    """
+
+    rounds: int = 0
+    seconds: float = 0.0
+    disabled: tuple[str, ...] = ()
+    hits: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, dict[str, int]] = field(default_factory=dict)
+    _went: dict[str, ir.Value] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "rounds": self.rounds,
+            "seconds": round(self.seconds, 3),
+            "disabled": list(self.disabled),
+            "hits": self.hits,
+            "reasons": self.reasons,
+        }
+
+    def __str__(self) -> str:
+        width = max(map(len, self.hits), default=0)
+        lines = [f"{name:{width}}  {count}" for name, count in self.hits.items()]
+        return "\n".join([*lines, f"{self.rounds} rounds, {self.seconds:.2f} s"])
+
+
+def optimize_for_inference(
+    model: ModelSource,
+    *,
+    disable: str | Iterable[str] = (),
+    opset: int | None = None,
+    input_shapes: Shapes | None = None,
+    check: int = 0,
+) -> ir.Model:
+    """A smaller and faster model with the same answers; `model` (path, bytes, ModelProto, ir.Model) is not changed.
+
+    disable: names of passes and rewrites to leave out (`pass_names()` lists them).  opset: raised to this first.
+    input_shapes: name -> dimensions, None for one that stays; what is fixed makes more simplifications possible.
+    check: so many random inputs must give the same outputs before and after.
+
+    Inputs, outputs, their names and order, initializers that are inputs, metadata and random nodes stay. Initializers
+    that files of IR version 3 and older list as inputs are no inputs for onnxruntime, and none afterwards.
+    What was done is told by `optimization_report(model)`, where a value went by `replaced(value, model)`.
+
+    Raises: ModelError, OptionError, OpsetError, ShapeError; EquivalenceError if a check fails.
+    """
+    start = time.perf_counter()
+    disabled = _known_names([disable] if isinstance(disable, str) else disable)
+    original = load(model)
+    copy = with_input_shapes(original, input_shapes) if input_shapes else clone(original)
+    if opset is not None:
+        raise_opset(copy, opset)
+    _release_initializers(copy)
+    scope = _run(copy, disabled)
+    report = copy.meta[_REPORT]
+    report.seconds = time.perf_counter() - start
+    del scope
+    if check:
+        compare(original, copy, check, input_shapes or {})
+    return copy
+
+
+def _run(model: ir.Model, disabled: tuple[str, ...]) -> Scope:
+    infer_shapes(model)
+    origin = {value.name or "": value for value in values_in(model.graph)}
+    scope, record = Scope(model, evaluate), dict[str, Hits]()
+    steps = _steps([entry for entry in PASSES if name_of(entry) not in disabled])
+    rounds = 1
+    while sum(_step(scope, step, record) for step in steps) and rounds < _ROUNDS:
+        rounds += 1
+    hits = {name: record[name].hits for name in pass_names() if name in record and record[name].hits}
+    reasons = {name: dict(found.reasons.most_common()) for name, found in record.items() if found.reasons}
+    report = Optimization(rounds, 0.0, disabled, hits, reasons)
+    report._went = {name: _follow(scope.moved, value) for name, value in origin.items()}
+    model.meta[_REPORT] = report
+    return scope
+
+
+def _steps(entries: Sequence[Pass | Rewrite]) -> list[list[Rewrite] | Pass]:
+    """Neighbouring rewrites become one step."""
+    steps: list[list[Rewrite] | Pass] = []
+    for is_rewrite, group in groupby(entries, lambda entry: isinstance(entry, Rewrite)):
+        members = list(group)
+        if is_rewrite:
+            steps.append([entry for entry in members if isinstance(entry, Rewrite)])
+        else:
+            steps.extend(entry for entry in members if not isinstance(entry, Rewrite))
+    return steps
+
+
+def _step(scope: Scope, step: list[Rewrite] | Pass, record: dict[str, Hits]) -> int:
+    """Run one step and verify the model after it."""
+    if isinstance(step, list):
+        count, name = apply_rewrites(scope, step, record), "the rewrites"
+    else:
+        count, name = step(scope), name_of(step)
+        record.setdefault(name, Hits()).hits += count
+    if count:
+        try:
+            verify(scope.model)
+        except VerificationError as error:
+            fix = f'disable="{name}", and please report this'
+            raise VerificationError(
+                f"{name} broke the model. {error.what}", where=error.where, why=error.why, fix=fix
+            ) from error
+    return count
+
+
+def _release_initializers(model: ir.Model) -> None:
+    """Before IR version 4 every initializer is listed as an input, and none can be overridden."""
+    if model.ir_version >= 4:
+        return
+    own = [value for value in model.graph.inputs if not value.is_initializer()]
+    model.graph.inputs.clear()
+    model.graph.inputs.extend(own)
+    model.ir_version = 4
+
+
+def _follow(moved: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
+    while value in moved:
+        value = moved[value]
+    return value
+
+
+def name_of(entry: Pass | Rewrite) -> str:
+    """The name of a pass or rewrite, as options and reports spell it."""
+    return entry.name if isinstance(entry, Rewrite) else entry.__name__
+
+
+def pass_names() -> dict[str, str]:
+    """Every pass and rewrite, in order, with what it does."""
+    return {name_of(entry): inspect.cleandoc(entry.__doc__ or "").partition("\n")[0] for entry in PASSES}
+
+
+def _known_names(names: Iterable[str]) -> tuple[str, ...]:
+    known = pass_names()
+    chosen = tuple(dict.fromkeys(names))
+    for name in chosen:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            fix = f"did you mean {' or '.join(near)}?" if near else "onnxgrad optimize --list-passes shows all"
+            raise OptionError(f"There is no pass {name!r}.", fix=fix)
+    return chosen
+
+
+def optimization_report(model: ir.Model) -> Optimization:
+    """What was done to a model that `optimize_for_inference` made. Raises: OptionError for other models."""
+    report = model.meta.get(_REPORT)
+    if not isinstance(report, Optimization):
+        raise OptionError("The model does not come from optimize_for_inference.", fix="pass what it returned")
+    return report
+
+
+def replaced(value: ir.Value | str, model: ir.Model) -> ir.Value | None:
+    """Where a value went: `value` (or its name) of a model that was optimized, in the `model` that came out.
+
+    None where nothing in the new model computes it any more.
+
+    Raises: OptionError for a name that the model did not have.
+    """
+    went = optimization_report(model)._went
+    name = value if isinstance(value, str) else value.name or ""
+    if name not in went:
+        raise OptionError(f"The model had no value {name!r} before it was optimized.")
+    found = went[name]
+    is_there = (
+        found.is_initializer()
+        or found.is_graph_input()
+        or ((maker := found.producer()) is not None and maker.graph is not None)
+    )
+    return found if is_there else None
