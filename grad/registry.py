@@ -66,7 +66,7 @@ def gradient(
     broadcasts: bool = False,
     note: str = "",
 ) -> Callable[[RuleFunction], RuleFunction]:
-    """Register the decorated function as the gradient rule of `op_types`. A later registration wins.
+    """Make the decorated function the package's own gradient rule of `op_types`, behind those that users registered.
 
     The function gets (op, node, *dys): the builder, the forward node, and the gradient of each of its outputs (None for
     an output that has none; the only output of a node always has one). It emits nodes through `op` and returns `Grads`.
@@ -75,7 +75,7 @@ def gradient(
     def register(function: RuleFunction) -> RuleFunction:
         for op_type in op_types:
             rule = Rule(domain, op_type, function, since, until, broadcasts, note=note)
-            RULES.setdefault((domain, op_type), []).insert(0, rule)
+            RULES.setdefault((domain, op_type), []).append(rule)
         return function
 
     return register
@@ -94,14 +94,20 @@ def register_gradient(
 
     The decorated function gets (op, node, *dys): a builder (`op.Mul(dy, x)` adds a node), the forward node (an
     onnx_ir.Node), and the gradients of its outputs. It returns one gradient, or None, for each input of the node.
-    `since` and `until` bound the opsets of `domain` that it holds for.
+    `since` and `until` bound the opsets of `domain` that it holds for. What is registered last goes first.
 
         @og.register_gradient("Square", domain="my.ops")
         def square(op, node, dy):
             (x,) = node.inputs
             return (op.Mul(dy, op.Mul(x, 2.0)),)
     """
-    return gradient(op_type, domain=domain, since=since, until=until, broadcasts=broadcasts)
+
+    def register(function: RuleFunction) -> RuleFunction:
+        rule = Rule(domain, op_type, function, since, until, broadcasts)
+        RULES.setdefault((domain, op_type), []).insert(0, rule)
+        return function
+
+    return register
 
 
 def find_rule(node: ir.Node, opset: int) -> Rule | None:
