@@ -18,7 +18,7 @@ class KnownBad:
     """A kind of node that onnxruntime gets wrong.
 
     `remedies`: the ones to try in turn, of "rewritten", "expanded", "widened" and "host". `to`: the type to widen to.
-    `cpu_only`: the kernel for CUDA is right.
+    `cpu_only`: the kernel for CUDA is right. `by_attributes`: what can be said before types are known, to save time.
     """
 
     op_type: str
@@ -27,6 +27,7 @@ class KnownBad:
     remedies: tuple[str, ...] = ("host",)
     to: ir.DataType | None = None
     cpu_only: bool = False
+    by_attributes: Callable[[ir.Node], bool] = lambda node: True
 
 
 def _input(node: ir.Node, index: int) -> ir.Value | None:
@@ -99,11 +100,14 @@ def _is_float(node: ir.Node) -> bool:
     return dtype is not None and dtype.is_floating_point()
 
 
-_FLOAT32_SUMS = "the sums of the float32 kernel lose digits"
-
 KNOWN_BAD: tuple[KnownBad, ...] = (
-    KnownBad("DFT", lambda n: _dtype(n, 0) == _T.FLOAT, _FLOAT32_SUMS, ("widened", "host"), _T.DOUBLE),
-    KnownBad("STFT", lambda n: _dtype(n, 0) == _T.FLOAT, _FLOAT32_SUMS, ("widened", "host"), _T.DOUBLE),
+    KnownBad(
+        "DFT",
+        lambda n: _dtype(n, 0) == _T.FLOAT,
+        "the sums of the float32 kernel lose digits",
+        ("widened", "host"),
+        _T.DOUBLE,
+    ),
     KnownBad(
         "Attention",
         lambda n: _dtype(n, 0) == _T.FLOAT16,
@@ -130,10 +134,21 @@ KNOWN_BAD: tuple[KnownBad, ...] = (
         lambda n: _is_float(n) and not _int(n, "fmod"),
         "the kernel refuses the floored modulo of floating-point numbers when it runs",
         ("rewritten", "host"),
+        by_attributes=lambda n: not _int(n, "fmod"),
     ),
     KnownBad("MaxUnpool", lambda n: _input(n, 2) is not None, "the indices are taken to be those of output_shape"),
-    KnownBad("Resize", _aligns_a_fraction, "align_corners is computed with the rounded size"),
-    KnownBad("Dropout", _sows, "the numbers drawn for a seed are not those of the reference implementation"),
+    KnownBad(
+        "Resize",
+        _aligns_a_fraction,
+        "align_corners is computed with the rounded size",
+        by_attributes=lambda n: _text(n, "coordinate_transformation_mode") == "align_corners",
+    ),
+    KnownBad(
+        "Dropout",
+        _sows,
+        "the numbers drawn for a seed are not those of the reference implementation",
+        by_attributes=lambda n: "seed" in n.attributes and len(n.inputs) > 2,
+    ),
     *(
         KnownBad(
             op_type,
@@ -147,6 +162,13 @@ KNOWN_BAD: tuple[KnownBad, ...] = (
 
 SUSPECTS = frozenset(row.op_type for row in KNOWN_BAD)
 """The operators of the table: models without them need not be looked at."""
+
+
+def is_suspect(node: ir.Node) -> bool:
+    """Whether `node` may fall under the table, as far as can be said without types."""
+    if node.op_type not in SUSPECTS or node.domain not in ("", "ai.onnx"):
+        return False
+    return any(row.by_attributes(node) for row in KNOWN_BAD if row.op_type == node.op_type)
 
 
 def find_known_bad(node: ir.Node, on_cpu: bool) -> KnownBad | None:

@@ -65,7 +65,19 @@ def mend(model: ir.Model, target: Target) -> Mended:
         remedies.append(Remedy("", "model", "opset", f"opset {version} is run as opset {opset}"))
     mended = Mended(model, opset, remedies=remedies)
     _Mender(mended, model.graph, version, target, dict(model.graph.opset_imports)).mend_graph(model.graph)
+    _host_what_reads_untyped(mended)
     return mended
+
+
+def _host_what_reads_untyped(mended: Mended) -> None:
+    """A session needs the types of its inputs: what reads a hosted node's output of unknown type follows it."""
+    for node in mended.model.graph:
+        makers = {value.producer(): value for value in node.inputs if value is not None and value.type is None}
+        source = next((value for maker, value in makers.items() if maker in mended.hosted), None)
+        if source is not None and node not in mended.hosted:
+            why = f"the type of {source.name!r}, which the host gives, is not known"
+            mended.hosted[node], mended.versions[node] = why, mended.opset
+            mended.remedies.append(Remedy(node.name or "", node.op_type, "host", why))
 
 
 class _Mender:

@@ -1,8 +1,9 @@
 """From a model to the plan that runs it: one session where onnxruntime takes it, else mended, cut and put together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import onnx
 import onnx_ir as ir
@@ -11,9 +12,9 @@ from onnxgrad.engine.errors import ExecutionError, ModelError, OnnxGradError, Op
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import detach_weights, serialize
-from onnxgrad.engine.partition.known_bad import SUSPECTS, find_known_bad
+from onnxgrad.engine.partition.known_bad import find_known_bad, is_suspect
 from onnxgrad.engine.partition.mend import Mended, mend
-from onnxgrad.engine.partition.prepare import annotate
+from onnxgrad.engine.partition.prepare import annotate, inline_functions
 from onnxgrad.engine.partition.regions import Cut, captured_values, cut
 from onnxgrad.engine.partition.report import Explanation, RegionReport
 from onnxgrad.engine.runtime.call_signature import read_signature
@@ -33,10 +34,14 @@ class SessionOptions:
     providers: Provider | Sequence[Provider] | None
     threads: int | None
     level: str
+    cached: bool = False
+    profile: str = ""
 
     def open(self, source: ModelSource) -> Session:
         """A session with these options."""
-        return create_session(source, self.providers, self.threads, self.level)
+        return create_session(
+            source, self.providers, self.threads, self.level, cached=self.cached, profile=self.profile
+        )
 
 
 def assemble(
@@ -48,19 +53,18 @@ def assemble(
 
     Raises: ModelError, OpsetError, ExecutionError.
     """
-    proto = onnx.ModelProto.FromString(source.model)
+    counts, nodes = Counter(node.op_type for node in model.graph), sum(1 for _ in _all_nodes(model))
     target = Probe(choose_providers(options.providers))
-    if not (_has_suspects(proto) and _has_known_bad(clone(model), target)):
+    if not _has_known_bad(model, target):
         try:
             session = options.open(source)
         except (ExecutionError, ModelError, OpsetError) as error:
             refusal: OnnxGradError | None = error
         else:
             region = SessionRegion(session)
-            return Plan((region,), region.outputs), lambda: _explain_whole(proto, region)
+            return Plan((region,), region.outputs), partial(_explain_whole, region, counts, nodes)
     else:
         refusal = None
-    count = len(_nodes(proto))
     model = clone(model)
     if outputs is not None:
         _select(model.graph, outputs)
@@ -68,7 +72,7 @@ def assemble(
     if refusal is not None and not mended.remedies and not isinstance(refusal, OpsetError):
         raise refusal
     plan, reports = _assemble_mended(mended, options)
-    explanation = Explanation(tuple(reports), tuple(mended.remedies), count)
+    explanation = Explanation(tuple(reports), tuple(mended.remedies), nodes)
     return plan, lambda: explanation
 
 
@@ -81,33 +85,25 @@ def _select(graph: ir.Graph, outputs: Sequence[str]) -> None:
     graph.outputs.extend(chosen)
 
 
-def _has_suspects(proto: onnx.ModelProto) -> bool:
-    return any(node.op_type in SUSPECTS for node in _nodes(proto))
-
-
 def _has_known_bad(model: ir.Model, target: Probe) -> bool:
-    annotate(model)
-    graphs = (*graphs_in(model.graph), *(graph for f in model.functions.values() for graph in graphs_in(f.graph)))
-    return any(find_known_bad(node, target.on_cpu) for graph in graphs for node in graph)
+    if not any(is_suspect(node) for node in _all_nodes(model)):
+        return False
+    typed = clone(model)
+    try:
+        inline_functions(typed)  # what is inside of functions has types only where they are called
+    except OpsetError:
+        return False  # functions that cannot be read here are onnxruntime's to run or to refuse
+    annotate(typed)
+    return any(find_known_bad(node, target.on_cpu) for node in _all_nodes(typed))
 
 
-def _nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
-    pending = [proto.graph.node, *(function.node for function in proto.functions)]
-    found: list[onnx.NodeProto] = []
-    while pending:
-        for node in pending.pop():
-            found.append(node)
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    pending.append(attribute.g.node)
-                pending.extend(graph.node for graph in attribute.graphs)
-    return found
+def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    graphs = (model.graph, *(function.graph for function in model.functions.values()))
+    return (node for root in graphs for graph in graphs_in(root) for node in graph)
 
 
-def _explain_whole(proto: onnx.ModelProto, region: SessionRegion) -> Explanation:
-    nodes = _nodes(proto)
-    report = RegionReport(region.providers, dict(Counter(node.op_type for node in proto.graph.node)), region.why)
-    return Explanation((report,), (), len(nodes))
+def _explain_whole(region: SessionRegion, counts: Mapping[str, int], nodes: int) -> Explanation:
+    return Explanation((RegionReport(region.providers, dict(counts), region.why),), (), nodes)
 
 
 def _assemble_mended(mended: Mended, options: SessionOptions) -> tuple[Plan, list[RegionReport]]:

@@ -210,3 +210,12 @@ def test_odd_arrays_are_measured(value):
     row = measure(value)
     assert (row.dtype, row.shape) == (value.dtype.name, value.shape)
     json.dumps(row.to_dict())
+
+
+def test_explain_says_where_the_model_runs(save):
+    path = save("agraph (bfloat16[2] x) => (bfloat16[2] y) { y = Neg (x) }")
+    result = invoke(path, "--explain")
+    assert result.exit_code == 0 and "1 region" in result.stdout and "widened: Neg" in result.stdout
+    explanation = report(path, "--explain")["explanation"]
+    assert explanation["remedies"][0]["kind"] == "widened" and explanation["delegated"] == 1
+    assert "explanation" not in report(path)

@@ -51,7 +51,7 @@ MENDED = [  # graph, opset, inputs, outputs, remedies
         [("rewritten", "Mod")],
     ),
     (
-        "g (bool[N, M] x) => (bool[N] y) { a = Constant <value_ints: ints = [1]> () y = ReduceMin <keepdims: int = 0> (x, a) }",
+        "g (bool[N, M] x) => (bool[N] y) <int64[1] a = {1}> { y = ReduceMin <keepdims: int = 0> (x, a) }",
         20,
         [np.zeros((2, 0), np.bool_)],
         [np.ones(2, np.bool_)],
@@ -125,7 +125,8 @@ def test_recurrent_layers_with_the_batch_first_agree_with_those_without(op_type)
 
 def test_bodies_are_mended_inside_where_no_host_is_needed():
     graph = """g (bool c, bfloat16[2] x) => (bfloat16[2] y) { y = If (c) <
-      then_branch = t () => (bfloat16[2] a) { a = Add(x, x) }, else_branch = e () => (bfloat16[2] b) { b = Mul(x, x) }> }"""
+      then_branch = t () => (bfloat16[2] a) { a = Add(x, x) },
+      else_branch = e () => (bfloat16[2] b) { b = Mul(x, x) }> }"""
     run = compiled(graph)
     x = np.asarray([3, -2], BF16)
     np.testing.assert_array_equal(run(np.asarray(True), x)["y"], np.asarray([6, -4], BF16))
