@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 
+from onnxgrad.engine.partition.bodies import bodies_of
 from onnxgrad.engine.partition.regions import captured_values
 from onnxgrad.engine.partition.versions import schema_at
 from onnxgrad.engine.runtime.providers import CPU, ProviderChoice
@@ -14,6 +15,7 @@ from onnxgrad.engine.runtime.providers import CPU, ProviderChoice
 _NEWEST_IR = re.compile(r"max supported IR version: (\d+)")
 _NEWEST_OPSET = re.compile(r"domain \S+ is till opset (\d+)")
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_NO_KERNEL = re.compile(r"(?:Could not find an implementation for|Failed to find kernel for) (\w+)\((\d+)\)")
 _SMALL = 64  # elements: constants of this size go into the probe, they decide about types and kernels
 _TOO_NEW = 9999
 
@@ -70,10 +72,11 @@ def _one_node_model(node: ir.Node, opset: int, inputs: Sequence[ir.Value | None]
     proto.name = "probe"
     graph = onnx.GraphProto(name="probe")
     names: dict[ir.Value, str] = {}
+    has_bodies = bool(bodies_of(node))  # they name what they read
     del proto.input[:], proto.output[:]
     for index, value in enumerate(inputs):
         if value is not None and value not in names:
-            names[value] = f"x{index}"
+            names[value] = (value.name or "") if has_bodies else f"x{index}"
             _add_input(graph, value, names[value])
         proto.input.append("" if value is None else names[value])
     for value in outer:
@@ -126,5 +129,7 @@ def _ask(model: bytes, providers: tuple[str, ...]) -> str:
     try:
         onnxruntime.InferenceSession(model, options, providers=list(providers), enable_fallback=0)
     except Exception as error:  # onnxruntime raises Exception itself and RuntimeError for all that goes wrong
-        return _STATUS.sub("", str(error).strip()) or type(error).__name__
+        text = _STATUS.sub("", str(error).strip()) or type(error).__name__
+        found = _NO_KERNEL.search(text)
+        return f"onnxruntime has no kernel of {found[1]}-{found[2]} for these types" if found else text
     return ""

@@ -134,6 +134,17 @@ def test_bodies_are_mended_inside_where_no_host_is_needed():
     assert {kind for kind, _ in remedies(run)} == {"widened"}
 
 
+def test_bodies_inside_bodies_that_read_one_value_are_mended():
+    graph = """g (bool c, bfloat16[2] x) => (bfloat16[2] y) { y = If (c) <
+      then_branch = t () => (bfloat16[2] a) { a = If (c) <
+        then_branch = tt () => (bfloat16[2] p) { p = Neg(x) },
+        else_branch = te () => (bfloat16[2] q) { q = Identity(x) }> },
+      else_branch = e () => (bfloat16[2] b) { b = Identity(x) }> }"""
+    run = compiled(graph)
+    np.testing.assert_array_equal(run(np.asarray(True), np.asarray([3, -2], BF16))["y"], np.asarray([-3, 2], BF16))
+    assert remedies(run) == [("widened", "Neg")]
+
+
 def test_a_body_that_needs_the_host_takes_its_node_there():
     graph = """g (bool c, uint64[3] x, int64[1] k) => (uint64[2] y) { y = If (c) <
       then_branch = t () => (uint64[2] a) { a, i = TopK(x, k) },
