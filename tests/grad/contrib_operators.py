@@ -7,6 +7,7 @@ from onnx.reference.op_run import OpRun
 
 from tests.grad.contrib_attention import ATTENTION
 from tests.grad.contrib_matmul import PRODUCTS
+from tests.grad.contrib_recurrent import RECURRENT
 
 
 def _gelu(x):
@@ -91,5 +92,6 @@ OPERATORS = [
     *(Gelu, BiasGelu, FastGelu, QuickGelu),
     *(SkipLayerNormalization, SkipSimplifiedLayerNormalization, SimplifiedLayerNormalization),
     *PRODUCTS,
+    *RECURRENT,
     *ATTENTION,
 ]

@@ -1,0 +1,25 @@
+"""Recurrent operators of com.microsoft for the reference evaluator."""
+
+from onnx.reference.op_run import OpRun
+
+from tests.grad.reference_loops import recurrent
+
+
+def _dequantized(integers, scale, zero, dtype):
+    wide = lambda v: v.reshape(len(integers), 1, -1).astype(dtype)  # noqa: E731
+    weight = (integers - (0 if zero is None else wide(zero))) * wide(scale)
+    return weight.swapaxes(1, 2).astype(dtype)
+
+
+class DynamicQuantizeLSTM(OpRun):
+    """Without the rounding of X and of the states: what its gradient is the gradient of."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x, w, r, *others, **options):
+        *given, w_scale, w_zero, r_scale, r_zero = [*others, *[None] * (9 - len(others))]
+        weights = _dequantized(w, w_scale, w_zero, x.dtype), _dequantized(r, r_scale, r_zero, x.dtype)
+        return recurrent("LSTM", x, *weights, *given, **{"input_forget": 0, **options})[: len(self.onnx_node.output)]
+
+
+RECURRENT = [DynamicQuantizeLSTM]
