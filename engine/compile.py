@@ -1,10 +1,11 @@
 """compile(): a model becomes a function that can be called with arrays."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import onnx_ir as ir
-
+from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.batches import run_over
@@ -12,6 +13,7 @@ from onnxgrad.engine.runtime.bound import BoundFunction, run_on_device
 from onnxgrad.engine.runtime.call_signature import CallSignature
 from onnxgrad.engine.runtime.feeds import FeedReader
 from onnxgrad.engine.runtime.plan import Plan
+from onnxgrad.engine.runtime.profile import Profile, profile_plan
 from onnxgrad.engine.runtime.providers import Provider
 from onnxgrad.engine.runtime.source import ModelLike, read_source
 from onnxgrad.engine.runtime.values import Array
@@ -32,11 +34,18 @@ class CompiledFunction:
     """
 
     def __init__(
-        self, plan: Plan, signature: CallSignature, name: str = "", *, explain: Callable[[], Explanation]
+        self,
+        plan: Plan,
+        signature: CallSignature,
+        name: str = "",
+        *,
+        explain: Callable[[], Explanation],
+        profiled: Callable[[str], Plan],
     ) -> None:
         self.plan = plan
         self.name = name
         self._explain = explain
+        self._profiled = profiled
         self._signature = signature
         self._reader = FeedReader(signature)
 
@@ -96,6 +105,14 @@ class CompiledFunction:
         """Where each part of the model runs, why there, and what was done so that it runs; has str() and to_dict()."""
         return self._explain()
 
+    def profile(self, *args: object, runs: int = 10, **named: object) -> Profile:
+        """Time per node for these inputs, after one run to warm up; has str() and to_dict().
+
+        The model is compiled once more for it: from its file, if it was given as one. Nodes are those that run, after
+        onnxruntime's optimizer. Raises: as `compile` and a call; ModelError for a file that has changed.
+        """
+        return profile_plan(self._profiled, self._reader.read(args, named), runs)
+
     def __repr__(self) -> str:
         providers = ", ".join(name.removesuffix("ExecutionProvider") for name in self.providers)
         return f"<CompiledFunction {self.name}{self.signature} on {providers}>"
@@ -107,18 +124,37 @@ def compile(
     outputs: Sequence[str] | None = None,
     optimize: bool = True,
     threads: int | None = None,
+    cache: bool = False,
 ) -> CompiledFunction:
     """Make `model` (path, bytes, ModelProto or ir.Model) a function; the model itself is not changed.
 
     providers: "cpu", "cuda" or onnxruntime's names, with options as `("cuda", {"device": 1})`; None takes CUDA where
     it works. outputs: which values to give, outputs or others of the main graph; None gives the model's outputs.
     threads: of one operator; None leaves it to onnxruntime. Equal models and options share one session.
+    cache: keep what onnxruntime's optimizer makes of the model in `$ONNXGRAD_CACHE`, for later processes.
 
     Raises: ModelError, ProviderError, OpsetError, ExecutionError, OptionError.
     """
-    if not isinstance(model, ir.Model):
-        model = load(model)
-    source = read_source(model, outputs)
-    options = SessionOptions(providers, threads, "all" if optimize else "none")
-    plan, explain = assemble(source, model, outputs, options)
-    return CompiledFunction(plan, source.signature, explain=explain)
+    state = _file_state(model)
+    loaded = load(model)
+    source = read_source(loaded, outputs)
+    options = SessionOptions(providers, threads, "all" if optimize else "none", cache)
+    plan, explain = assemble(source, loaded, outputs, options)
+
+    def plan_again(profile: str) -> Plan:
+        if _file_state(model) != state:
+            raise ModelError(
+                "The model file is not the one that was compiled.", where=str(model), fix="compile it again"
+            )
+        fresh = load(model)
+        return assemble(read_source(fresh, outputs), fresh, outputs, replace(options, profile=profile))[0]
+
+    return CompiledFunction(plan, source.signature, explain=explain, profiled=plan_again)
+
+
+def _file_state(model: ModelLike) -> tuple[int, int] | None:
+    """Size and time of a model that is a file."""
+    if not isinstance(model, str | os.PathLike) or not os.path.isfile(model):
+        return None
+    status = os.stat(model)
+    return status.st_size, status.st_mtime_ns

@@ -44,6 +44,11 @@ class HostRegion:
         self._constants = dict(constants)
         self._steps = [(node, _evaluator(node)) for node in nodes]
 
+    @property
+    def op_types(self) -> tuple[str, ...]:
+        """The operators of its nodes, in their order."""
+        return tuple(step.node.op_type for step, _ in self._steps)
+
     def run(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
         """The outputs for these inputs; raises ExecutionError with the node that failed."""
         values: dict[str, Feed] = {**self._constants, **{name: to_host(value) for name, value in feeds.items()}}

@@ -1,11 +1,13 @@
 """Sessions of onnxruntime: for chosen providers, retried where its optimizer breaks a model, shared by equal calls."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from onnxgrad.engine.errors import OnnxGradError, OptionError, ProviderError
 from onnxgrad.engine.runtime.call_signature import CallSignature
+from onnxgrad.engine.runtime.disk_cache import DiskCache, session_cache_folder, session_key, written_model
 from onnxgrad.engine.runtime.failures import loading_error
 from onnxgrad.engine.runtime.providers import (
     CPU,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import onnxruntime
     from onnxruntime import InferenceSession, OrtValue
 
+_CACHE_LIMIT = 10**9  # bytes of a model whose optimized graph surely fits a file
 LEVELS = ("none", "basic", "extended", "all")
 """How much onnxruntime's own optimizer may do, from nothing to everything."""
 
@@ -57,12 +60,15 @@ def create_session(
     level: str = "all",
     spinning: bool = True,
     initializers: "Mapping[str, OrtValue] | None" = None,
+    cached: bool = False,
+    profile: str = "",
 ) -> Session:
     """A session for `model`: an existing one where model and options are equal, unless `initializers` are given.
 
     threads: of one operator; None leaves it to onnxruntime. spinning: idle threads wait busily, which is faster while
     nothing else runs. initializers: values by name in the place of the model's own; they are shared, not copied, and
-    stay constants for the optimizer.
+    stay constants for the optimizer. cached: the optimized graph is kept on disk for the next process (on the CPU, for
+    models whose data is not in files). profile: the start of the path that a new session writes its profile to.
 
     Raises: ProviderError, ModelError, OpsetError, ExecutionError, OptionError.
     """
@@ -71,9 +77,9 @@ def create_session(
     if threads is not None and threads < 1:
         raise OptionError(f"threads={threads} is not possible", fix="a number from 1 on, or None")
     source = model if isinstance(model, ModelSource) else read_source(model)
-    plan = _Plan(choose_providers(providers), threads, level, spinning)
-    if initializers:
-        return _create(source, plan, initializers)
+    plan = _Plan(choose_providers(providers), threads, level, spinning, cached, profile)
+    if initializers or profile:
+        return _create(source, plan, initializers or {})
     return SESSIONS.get((*source.key(), plan), len(source.model), lambda: _create(source, plan, {}))
 
 
@@ -86,12 +92,18 @@ class _Plan:
     threads: int | None
     level: str
     spinning: bool
+    cached: bool = field(default=False, compare=False)
+    profile: str = ""
+    written: str = ""  # where to leave the optimized graph
 
 
 def _create(source: ModelSource, plan: _Plan, initializers: "Mapping[str, OrtValue]") -> Session:
     model = _refer_to(source.model, initializers) if initializers else source.model
     weights = {name: to_ort(array, dtype) for name, (array, dtype) in source.weights.items()} | dict(initializers)
-    ort, level, why = _open(model, source.folder, weights, plan)
+    if plan.cached and not (weights or source.files) and [choice.name for choice in plan.providers] == [CPU]:
+        ort, level, why = _open_through_cache(model, plan)
+    else:
+        ort, level, why = _open(model, source.folder, weights, plan)
     _check_providers(ort, plan)
     ort._model_bytes = None  # onnxruntime keeps them only to start again with other providers, which is switched off
     options = graph_run_options(-1) if captures_graphs(plan.providers) else None
@@ -105,6 +117,26 @@ def graph_run_options(number: int) -> "onnxruntime.RunOptions":
     options = onnxruntime.RunOptions()
     options.add_run_config_entry("gpu_graph_id", str(number))
     return options
+
+
+def _open_through_cache(model: bytes, plan: _Plan) -> "tuple[InferenceSession, str, str]":
+    """As `_open`, with the optimized graph taken from the disk, or left there; an empty entry is of no use."""
+    key = session_key(hashlib.blake2b(model, digest_size=32).hexdigest(), plan.providers, plan.level)
+    cache = DiskCache(session_cache_folder())
+    found = cache.get(key)
+    if found:
+        try:
+            return _open_at("none", found, "", {}, plan), plan.level, ""
+        except Exception:  # onnxruntime cannot read what it wrote: the model itself is opened, and this not tried again
+            cache.put(key, b"")
+    if found is not None or len(model) > _CACHE_LIMIT:
+        return _open(model, "", {}, plan)
+    with written_model() as (path, read):
+        ort, level, why = _open(model, "", {}, replace(plan, written=path))
+        content = read()
+    if content is not None and level == plan.level:
+        cache.put(key, content)
+    return ort, level, why
 
 
 def _open(
@@ -141,6 +173,8 @@ def _open_at(
     from onnxruntime import InferenceSession
 
     options = _session_options(level, plan)
+    if plan.written:
+        options.optimized_model_filepath = plan.written
     if folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     if weights:
@@ -163,6 +197,9 @@ def _session_options(level: str, plan: _Plan) -> "onnxruntime.SessionOptions":
     if plan.threads is not None:
         options.intra_op_num_threads = plan.threads
         options.inter_op_num_threads = 1
+    if plan.profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = plan.profile
     if not plan.spinning:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options

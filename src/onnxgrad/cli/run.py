@@ -23,6 +23,7 @@ def run(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show where each part runs, why there, and what was changed for it.")
     ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show the time of each node, over ten more runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
 ) -> None:
     """Run a model once, on files or on random inputs, and show what comes out."""
@@ -33,8 +34,10 @@ def run(
     feeds = read_inputs(model, inputs or (), seed)
     call = compile(model)
     start = time.perf_counter()
-    results = call({name: given.value for name, given in feeds.items()})
+    values = {name: given.value for name, given in feeds.items()}
+    results = call(values)
     milliseconds = (time.perf_counter() - start) * 1e3
+    timed = call.profile(values) if profile else None
     if output is not None:
         write_npz(output, results)
     given = {name: measure(source.value, shown=source.source) for name, source in feeds.items()}
@@ -44,7 +47,8 @@ def run(
         outputs = {name: row.to_dict() for name, row in came.items()}
         report = {"file": str(file), "providers": list(call.providers), "milliseconds": milliseconds}
         explanation = {"explanation": call.explain().to_dict()} if explain else {}
-        typer.echo(json.dumps({**report, "inputs": rows, "outputs": outputs, **explanation}, indent=2))
+        times = {"profile": timed.to_dict()} if timed else {}
+        typer.echo(json.dumps({**report, "inputs": rows, "outputs": outputs, **explanation, **times}, indent=2))
         return
     for name, row in given.items():
         typer.echo(f"input   {name}: {row}")
@@ -53,3 +57,5 @@ def run(
     typer.echo(f"{milliseconds:.2f} ms on {', '.join(call.providers)}")
     if explain:
         typer.echo(str(call.explain()))
+    if timed:
+        typer.echo(str(timed))
