@@ -126,13 +126,22 @@ def _assemble_mended(mended: Mended, options: SessionOptions) -> tuple[Plan, lis
         if part.on_host:
             region = _host_region(part, parts, nodes, mended, why)
         else:
-            region = SessionRegion(options.open(parts.source_of(part, whole=len(cuts) == 1)))
+            session = options.open(parts.source_of(part, whole=len(cuts) == 1))
+            region = SessionRegion(session, _passed_on(part, cuts, model.graph))
         regions.append(region)
         counts = Counter(nodes[index].op_type for index in part.nodes)
         reports.append(RegionReport(region.providers, dict(counts), why))
     outputs = tuple(value.name for value in proto.graph.output)
     direct = {name for name in outputs if name in parts.tensors}
     return Plan(tuple(regions), outputs, parts.constants_of(direct)), reports
+
+
+def _passed_on(part: Cut, cuts: Sequence[Cut], graph: ir.Graph) -> set[str]:
+    """The outputs of a session that only other sessions read."""
+    others = [cut for cut in cuts if cut is not part]
+    by_sessions = {name for cut in others if not cut.on_host for name in cut.inputs}
+    by_host = {name for cut in others if cut.on_host for name in cut.inputs}
+    return (set(part.outputs) & by_sessions) - by_host - {value.name or "" for value in graph.outputs}
 
 
 def _why(part: Cut, nodes: list[ir.Node], hosted: Mapping[ir.Node, str]) -> str:

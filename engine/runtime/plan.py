@@ -1,10 +1,11 @@
 """The plan of a compiled function: regions in the order they run, each with its provider."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxgrad.engine.runtime.boxes import box, unbox
 from onnxgrad.engine.runtime.call_signature import Feed, TensorType, describe_all, is_plain
@@ -59,9 +60,12 @@ class Plan:
 
 
 class SessionRegion:
-    """A region that one onnxruntime session runs."""
+    """A region that one onnxruntime session runs.
 
-    def __init__(self, session: Session) -> None:
+    `passed_on`: outputs that only other sessions read; they stay OrtValues in the memory of the device.
+    """
+
+    def __init__(self, session: Session, passed_on: Collection[str] = ()) -> None:
         self.session = session
         signature = session.signature
         self.inputs = tuple(port.name for port in signature.inputs)
@@ -76,11 +80,19 @@ class SessionRegion:
             if isinstance(port.type, TensorType) and not is_plain(port.type)
         }
         self._types = {port.name: port.type for port in signature.inputs}
+        tensors = {
+            port.name
+            for port in signature.outputs
+            if isinstance(port.type, TensorType) and port.type.dtype != ir.DataType.STRING
+        }
+        self._passed_on = frozenset(passed_on) & tensors
         self._odd_outputs = any(not is_plain(port.type) for port in signature.outputs)
 
     def run(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
         """The outputs for these inputs; raises ExecutionError with the node that failed."""
         try:
+            if self._passed_on:
+                return self._run_bound(feeds)
             if self._odd_outputs:
                 return self._run_odd(feeds)
             if self._odd_inputs:
@@ -93,6 +105,23 @@ class SessionRegion:
     def _place(self, name: str, value: Feed) -> Feed:
         dtype = self._odd_inputs.get(name)
         return to_ort(value, dtype) if dtype is not None and isinstance(value, np.ndarray) else value
+
+    def _run_bound(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
+        """With outputs that are left where they are made."""
+        binding, device = self.session.ort.io_binding(), self.session.device
+        for name, value in feeds.items():
+            if value is not None:
+                binding.bind_ortvalue_input(name, box(value, self._types[name]))
+        for name in self._names:
+            if name in self._passed_on:
+                binding.bind_output(name, device.kind, device.index)
+            else:
+                binding.bind_output(name)
+        binding.synchronize_inputs()
+        self.session.ort.run_with_iobinding(binding, self._options)
+        binding.synchronize_outputs()
+        values = zip(self._names, binding.get_outputs(), strict=True)
+        return [value if name in self._passed_on else unbox(value) for name, value in values]
 
     def _run_odd(self, feeds: Mapping[str, Feed]) -> Sequence[Feed]:
         """With outputs of types that onnxruntime does not turn into numpy arrays, such as bfloat16."""

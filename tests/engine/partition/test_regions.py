@@ -98,3 +98,26 @@ def test_zero_size_tensors_pass_between_regions():
     got = run(f64([0, 0, 1]), np.zeros(0, np.uint64), np.asarray([0], np.int64))
     assert got["t"].shape == (0,)
     np.testing.assert_array_equal(got["b"], [0, 0, 0])
+
+
+def test_what_one_session_passes_to_another_stays_an_ortvalue():
+    from onnxruntime import OrtValue
+
+    run = compiled(
+        """g (double[3] x, uint64[3] k, int64[1] two) => (double[2] b, float[2] f) {
+          a = Exp(x)
+          h = Cast <to: int = 13> (x)
+          t, i = TopK(h, two)
+          d = Cast <to: int = 11> (t)
+          p, j = TopK(a, two)
+          b = Add(p, d)
+          f = Cast <to: int = 1> (b)
+        }""",
+        24,
+    )
+    first, host, second = run.plan.regions
+    assert [region.providers == ("host",) for region in (first, host, second)] == [False, True, False]
+    values = dict(zip(first.outputs, first.run({"x": f64([1, 0, 2]), "two": np.asarray([2], np.int64)}), strict=True))
+    assert isinstance(values["h"], np.ndarray) and isinstance(values["p"], OrtValue)
+    got = run(f64([1, 0, 2]), np.zeros(3, np.uint64), np.asarray([2], np.int64))
+    np.testing.assert_allclose(got["b"], np.exp(f64([2, 1])) + f64([2, 1]))
