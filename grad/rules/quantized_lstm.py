@@ -27,7 +27,7 @@ def dynamic_quantize_lstm(op: GradientBuilder, node: ir.Node, *dys: ir.Value | N
 
 
 def _dequantized(op: Builder, integers: ir.Value, scale: ir.Value, zero: ir.Value | None) -> ir.Value:
-    """[directions, rows, gates * H] integers, with numbers per direction or column, as [directions, gates * H, rows]."""
+    """[directions, rows, gates H] integers, with numbers per direction or column, as [directions, gates H, rows]."""
     axes = [1, 2] if rank(scale) == 1 else [1]
     weight = op.Cast(integers, to=scale.dtype)
     if zero is not None:
