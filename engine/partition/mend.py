@@ -47,6 +47,10 @@ class Mended:
     versions: dict[ir.Node, int] = field(default_factory=dict)
     remedies: list[Remedy] = field(default_factory=list)
 
+    def hosted_nodes(self) -> list[ir.Node]:
+        """The nodes of the main graph that the host runs, with their bodies."""
+        return [node for node in self.model.graph if node in self.hosted]
+
 
 def mend(model: ir.Model, target: Target) -> Mended:
     """Mend `model` in place for `target`.
@@ -126,7 +130,7 @@ class _Mender:
             drop_unknown_attributes(node, opset)
             return
         if not bodies_of(node):
-            require_valid(node, version)
+            require_valid(node, version, why)
         if bad is not None:
             self._avoid(node, version, opset, bad, op)
             return

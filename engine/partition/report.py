@@ -37,17 +37,20 @@ class RegionReport:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where a compiled function runs, and why there. `str()` gives text, `to_dict()` what JSON can hold."""
+    """Where a compiled function runs, and why there. `str()` gives text, `to_dict()` what JSON can hold.
+
+    `nodes`: of the model as it was given, sub-graphs and functions included; `on_host`: those that the host runs.
+    """
 
     regions: tuple[RegionReport, ...]
     remedies: tuple[Remedy, ...]
     nodes: int
+    on_host: int = 0
 
     @property
     def delegated_share(self) -> float:
         """The part of the model's own nodes that onnxruntime runs, from 0 to 1; 1 for a model without nodes."""
-        on_host = sum(remedy.kind == "host" for remedy in self.remedies)
-        return 1.0 if not self.nodes else max(0.0, 1 - on_host / self.nodes)
+        return 1.0 if not self.nodes else max(0.0, 1 - self.on_host / self.nodes)
 
     def to_dict(self) -> dict[str, object]:
         """The same in dicts and lists."""

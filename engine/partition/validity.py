@@ -7,8 +7,8 @@ from onnxgrad.engine.ir.builder import describe
 from onnxgrad.engine.partition.versions import Schema, schema_at
 
 
-def require_valid(node: ir.Node, version: int) -> None:
-    """Check arity, attributes and element types of a node of the standard against its schema.
+def require_valid(node: ir.Node, version: int, refusal: str) -> None:
+    """Check arity, attributes and element types of a node, which the runtime refused, against its schema.
 
     Raises: ModelError, with the rule that is broken.
     """
@@ -16,10 +16,10 @@ def require_valid(node: ir.Node, version: int) -> None:
     if schema is None:
         domain = node.domain or "ai.onnx"
         raise ModelError(
-            f"There is no operator {domain}::{node.op_type}",
+            f"the runtime does not run {domain}::{node.op_type}, and no opset or function of the model defines it",
             where=describe(node),
-            why=f"neither opset {version} of {domain} nor a function of the model defines it",
-            fix="register it with the runtime, or give the model a function for it",
+            why=refusal,
+            fix="give the model a function for it",
         )
     fault = _arity(node, schema) or _attributes(node, schema) or _types(node, schema)
     if fault:

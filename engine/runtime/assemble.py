@@ -12,6 +12,7 @@ from onnxgrad.engine.errors import ExecutionError, ModelError, OnnxGradError, Op
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import detach_weights, serialize
+from onnxgrad.engine.partition.bodies import bodies_of
 from onnxgrad.engine.partition.known_bad import find_known_bad, is_suspect
 from onnxgrad.engine.partition.mend import Mended, mend
 from onnxgrad.engine.partition.prepare import annotate, inline_functions
@@ -72,7 +73,8 @@ def assemble(
     if refusal is not None and not mended.remedies and not isinstance(refusal, OpsetError):
         raise refusal
     plan, reports = _assemble_mended(mended, options)
-    explanation = Explanation(tuple(reports), tuple(mended.remedies), nodes)
+    on_host = sum(1 + sum(1 for body in bodies_of(node) for _ in body.all_nodes()) for node in mended.hosted_nodes())
+    explanation = Explanation(tuple(reports), tuple(mended.remedies), nodes, on_host)
     return plan, lambda: explanation
 
 

@@ -154,6 +154,7 @@ def test_a_body_that_needs_the_host_takes_its_node_there():
     np.testing.assert_array_equal(run(np.asarray(True), x, k)["y"], [9, 7])
     np.testing.assert_array_equal(run(np.asarray(False), x, k)["y"], [5, 7])
     assert ("host", "If") in remedies(run)
+    assert run.explain().on_host == run.explain().nodes == 4
 
 
 def test_functions_of_the_model_are_mended_through():
@@ -193,6 +194,7 @@ INVALID = [
     ("g (float[N] x) => (float[N] y) { y = Relu <alpha: float = 1.0> (x) }", 21, ModelError, "alpha"),
     ("g (bfloat16[N] x) => (bfloat16[N] y) { y = Relu <alpha: float = 1.0> (x) }", 21, ModelError, "alpha"),
     ("g (bfloat16[N] x, float[N] z) => (bfloat16[N] y) { y = Add(x, z) }", 21, ModelError, "must be the same"),
+    ("g (float[N] x) => (float[N] y) { y = Nope(x) }", 21, ModelError, "ai.onnx::Nope"),
     ("g (float[N] x) => (float[N] y) { y = Relu(x) }", 99, OpsetError, "99"),
 ]
 
