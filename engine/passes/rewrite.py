@@ -270,6 +270,8 @@ class _Walk:
         inside = list(fit.nodes.values())
         read = [value for node in inside for value in node.inputs if value is not None]
         _describe_made(made, tops)
+        for domain in {node.domain for node in made if node.domain}:
+            self._scope.import_domain(self._graph, domain)
         changed = [
             replace_value(self._scope, old, new, fresh=new.producer() in made)
             for old, new in zip(tops, results, strict=True)

@@ -75,6 +75,14 @@ class Scope:
                 return function.opset_imports
         return root.opset_imports
 
+    def import_domain(self, graph: ir.Graph, domain: str) -> None:
+        """Import a domain, at version 1 where it is new, for a node in a graph."""
+        root = self.root_of(graph)
+        self.model.opset_imports.setdefault(domain, 1)
+        for function in self.model.functions.values():
+            if function.graph is root:
+                function.opset_imports.setdefault(domain, 1)
+
     def _root_builder(self, root: ir.Graph) -> Builder:
         known = self._builders.get(root)
         if known is None:
