@@ -68,10 +68,11 @@ class Sketch:
             return
         names = [f"v{len(self.values) + k}" for k in range(len(results))]
         self.nodes.append(oh.make_node(op_type, list(inputs), names, **attributes))
-        for name, (shape, bound) in zip(names, results, strict=True):
-            self.values.append(Value(name, shape, bound))
-            if bound > BOUND:
-                self.emit("Tanh", [name], (shape, 1.0))
+        made = [Value(name, shape, bound) for name, (shape, bound) in zip(names, results, strict=True)]
+        self.values += made
+        for value in made:
+            if value.bound > BOUND:
+                self.emit("Tanh", [value.name], (value.shape, 1.0))
 
     # --- operators -------------------------------------------------------------------------------------------------
 
