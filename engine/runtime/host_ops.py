@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_pad import Pad_1, Pad_2, Pad_11, Pad_18
+from onnx.reference.ops.op_scatter_elements import scatter_elements
 
 from onnxgrad.engine.runtime.values import Array
 
@@ -26,10 +27,7 @@ class Scatter(OpRun):
     op_domain = ""
 
     def _run(self, data: Array, indices: Array, updates: Array, axis: int | None = None) -> tuple[Array]:
-        result = data.copy()
-        axis = axis or 0
-        positive = np.where(np.less(indices, 0), np.add(indices, data.shape[axis]), indices)
-        np.put_along_axis(result, positive, updates, axis=axis)
+        result: Array = scatter_elements(data, indices, updates, axis=axis or 0)  # type: ignore[no-untyped-call]
         return (result,)
 
 
@@ -40,7 +38,8 @@ class Softmax(OpRun):
 
     def _run(self, x: Array, axis: int | None = None) -> tuple[Array]:
         if self.run_params["opsets"].get("", 13) < 13:
-            return (_flattened_softmax(x, 1 if axis is None else axis).astype(x.dtype),)
+            stated = any(attribute.name == "axis" for attribute in self.onnx_node.attribute)
+            return (_flattened_softmax(x, axis if stated and axis is not None else 1).astype(x.dtype),)
         wide = x.astype(np.float64) if x.size else x
         exponents = np.exp(wide - wide.max(axis=-1 if axis is None else axis, keepdims=True)) if x.size else wide
         return ((exponents / exponents.sum(axis=-1 if axis is None else axis, keepdims=True)).astype(x.dtype),)

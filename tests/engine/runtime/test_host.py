@@ -1,0 +1,76 @@
+"""Nodes on the host: by onnx's reference implementation, corrected where it is wrong."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from onnxgrad.engine.errors import ExecutionError
+from onnxgrad.engine.runtime.host import HostNode, HostRegion
+from onnxgrad.engine.runtime.probe import Probe, newest_ir_version
+from onnxgrad.engine.runtime.providers import choose_providers
+from onnxgrad.engine.runtime.session import create_session
+from tests.engine.text_models import f32, model_of
+
+
+def on_host(node, opset, **feeds):
+    names = tuple(name for name in node.input if name)
+    region = HostRegion([HostNode(node, names, {"": opset})], names, tuple(node.output), {}, "")
+    return region.run(feeds)
+
+
+def make(op_type, inputs, **attributes):
+    return helper.make_node(op_type, inputs, ["y"], name="n", **attributes)
+
+
+X = np.linspace(-2, 3, 24, dtype=np.float32).reshape(2, 3, 4)
+SAME_AS_ONNXRUNTIME = [  # node, opset, inputs
+    ("y = Softmax <axis: int = 1> (x)", 11, {"x": X}),
+    ("y = Softmax(x)", 11, {"x": X}),
+    ("y = Softmax <axis: int = 1> (x)", 13, {"x": X}),
+    ("y = LogSoftmax <axis: int = -1> (x)", 11, {"x": X}),
+    ("y = LogSoftmax <axis: int = 0> (x)", 13, {"x": X}),
+    ("y = Pad <pads: ints = [0, -1, 1, 0, 0, -2]> (x)", 10, {"x": X}),
+    ('y = Pad <pads: ints = [0, 1, 1, 0, 0, 0], mode: string = "edge"> (x)', 10, {"x": X}),
+    ("y = Pad (x, p)", 18, {"x": X, "p": np.asarray([0, -1, 1, 0, 0, -2])}),
+    ("y = Scatter <axis: int = 1> (x, i, u)", 9, {"x": X[0], "i": np.asarray([[0, 2]]), "u": f32([[7, 8]])}),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "feeds"), SAME_AS_ONNXRUNTIME, ids=[f"{r[0]} {r[1]}" for r in SAME_AS_ONNXRUNTIME]
+)
+def test_the_host_agrees_with_onnxruntime(text, opset, feeds):
+    kinds = {"f": "float", "i": "int64"}
+    inputs = ", ".join(f"{kinds[v.dtype.kind]}[{', '.join(map(str, v.shape))}] {k}" for k, v in feeds.items())
+    model = model_of(f"g ({inputs}) => (float y) {{ {text} }}", opset, 8)
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    (want,) = create_session(model, providers="cpu", threads=1).ort.run(None, feeds)
+    (got,) = on_host(model.graph.node[0], opset, **feeds)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_strings_come_as_objects_and_numbers_as_arrays():
+    (y,) = on_host(make("StringConcat", ["a", "b"]), 20, a=np.asarray(["x"], object), b=np.asarray(["y"], object))
+    assert y.dtype == object and y.tolist() == ["xy"]
+    (size,) = on_host(make("Size", ["x"]), 13, x=X)
+    assert isinstance(size, np.ndarray) and size == 24
+
+
+def test_a_node_that_fails_is_named():
+    with pytest.raises(ExecutionError, match=r"Reshape failed[\s\S]*'n' on the host, inputs x: float32\[2, 3, 4\]"):
+        on_host(make("Reshape", ["x", "s"]), 13, x=X, s=np.asarray([5]))
+
+
+def test_an_operator_that_nobody_has_is_an_error_at_once():
+    with pytest.raises(ExecutionError, match="neither onnxruntime nor the host"):
+        on_host(helper.make_node("Gradient", ["x"], ["y"], domain="ai.onnx.preview.training", y="y"), 17, x=X)
+
+
+def test_the_probe_asks_onnxruntime():
+    text = "g (bfloat16[N] x, float[N] z) => (bfloat16[N] y, float[N] w) { y = Neg(x) w = Neg(z) }"
+    probe = Probe(choose_providers("cpu"))
+    assert [bool(probe.refusal(node, 21)) for node in ir.from_proto(model_of(text)).graph] == [True, False]
+    assert probe.newest("") >= 26 and newest_ir_version() >= 13 and probe.newest("nobody's") > 1000
