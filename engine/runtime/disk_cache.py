@@ -1,7 +1,7 @@
 """Optimized graphs on disk: what onnxruntime's optimizer made of a model is found again by the next process.
 
-An entry is a digest and the graph. It is written to a file of its own name and moved into place, so that a reader sees
-all of it or nothing; two processes that write the same entry write the same. What does not match its digest is no
+An entry is a checksum and the graph. It is written to a temporary file and moved into place, so that a reader sees
+all of it or nothing; two processes that write the same entry write the same. What does not match its checksum is no
 entry. The folder is kept below a number of bytes: what was not used for the longest time goes first.
 """
 
@@ -10,12 +10,13 @@ import hashlib
 import os
 import platform
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LIMIT = 2 * 2**30
-_DIGEST = 32
+_SUM = 12
 _MARK = b"onnxgrad session 1\n"
 
 
@@ -32,9 +33,9 @@ class DiskCache:
             data = path.read_bytes()
         except OSError:
             return None
-        start = len(_MARK) + _DIGEST
+        start = len(_MARK) + _SUM
         content = data[start:]
-        if not data.startswith(_MARK) or data[len(_MARK) : start] != _digest(content):
+        if not data.startswith(_MARK) or data[len(_MARK) : start] != _checksum(content):
             self.discard(key)
             return None
         with suppress(OSError):
@@ -50,7 +51,7 @@ class DiskCache:
             handle, name = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MARK + _digest(content))
+                    file.write(_MARK + _checksum(content))
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
@@ -104,8 +105,9 @@ def written_model() -> Iterator[tuple[str, Callable[[], bytes | None]]]:
         yield str(path), lambda: path.read_bytes() if path.is_file() else None
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+def _checksum(content: bytes | memoryview) -> bytes:
+    """Against damage, not against people: who can write here can change the models too. A digest would cost more."""
+    return zlib.crc32(content).to_bytes(4, "big") + len(content).to_bytes(8, "big")
 
 
 @functools.cache

@@ -1,8 +1,7 @@
 """Sessions of onnxruntime: for chosen providers, retried where its optimizer breaks a model, shared by equal calls."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from onnxgrad.engine.errors import OnnxGradError, OptionError, ProviderError
@@ -77,10 +76,12 @@ def create_session(
     if threads is not None and threads < 1:
         raise OptionError(f"threads={threads} is not possible", fix="a number from 1 on, or None")
     source = model if isinstance(model, ModelSource) else read_source(model)
-    plan = _Plan(choose_providers(providers), threads, level, spinning, cached, profile)
+    plan = _Plan(choose_providers(providers), threads, level, spinning, profile)
     if initializers or profile:
         return _create(source, plan, initializers or {})
-    return SESSIONS.get((*source.key(), plan), len(source.model), lambda: _create(source, plan, {}))
+    digest, *rest = source.key()
+    kept = replace(plan, cached=digest) if cached and isinstance(digest, bytes) else plan
+    return SESSIONS.get((digest, *rest, plan), len(source.model), lambda: _create(source, kept, {}))
 
 
 SESSIONS: SessionCache[Session] = SessionCache(entries=16, size=256 * 2**20)
@@ -92,8 +93,8 @@ class _Plan:
     threads: int | None
     level: str
     spinning: bool
-    cached: bool = field(default=False, compare=False)
     profile: str = ""
+    cached: bytes = b""  # the digest of the model, where its optimized graph is to be kept
     written: str = ""  # where to leave the optimized graph
 
 
@@ -121,7 +122,7 @@ def graph_run_options(number: int) -> "onnxruntime.RunOptions":
 
 def _open_through_cache(model: bytes, plan: _Plan) -> "tuple[InferenceSession, str, str]":
     """As `_open`, with the optimized graph taken from the disk, or left there; an empty entry is of no use."""
-    key = session_key(hashlib.blake2b(model, digest_size=32).hexdigest(), plan.providers, plan.level)
+    key = session_key(plan.cached, plan.providers, plan.level)
     cache = DiskCache(session_cache_folder())
     found = cache.get(key)
     if found:
