@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -14,7 +14,7 @@ from onnxgrad.engine.errors import OptionError, VerificationError
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.input_shapes import with_input_shapes
-from onnxgrad.engine.ir.names import values_in
+from onnxgrad.engine.ir.names import graphs_in, values_in
 from onnxgrad.engine.ir.opset import raise_opset
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.engine.passes import remove_no_ops
@@ -26,7 +26,7 @@ from onnxgrad.engine.passes.merge_equal_nodes import merge_equal_nodes
 from onnxgrad.engine.passes.merge_initializers import merge_initializers
 from onnxgrad.engine.passes.remove_dead_code import remove_dead_code
 from onnxgrad.engine.passes.rewrite import Hits, Rewrite, apply_rewrites
-from onnxgrad.engine.passes.scope import Scope
+from onnxgrad.engine.passes.scope import Scope, hidden_defaults
 from onnxgrad.engine.passes.simplify_shapes import simplify_shapes
 from onnxgrad.engine.passes.unroll_loops import unroll_loops
 from onnxgrad.engine.runtime.evaluate import evaluate
@@ -113,17 +113,17 @@ def optimize_for_inference(
     if opset is not None:
         raise_opset(copy, opset)
     _release_initializers(copy)
-    scope = _run(copy, disabled)
-    report = copy.meta[_REPORT]
+    annotated = {value.name for value in values_in(copy.graph) if value.type is not None}
+    report = _run(copy, disabled)
+    _forget_types(copy, annotated)
     report.seconds = time.perf_counter() - start
-    del scope
     if check:
         compare(original, copy, check, input_shapes or {})
     return copy
 
 
-def _run(model: ir.Model, disabled: tuple[str, ...]) -> Scope:
-    infer_shapes(model)
+def _run(model: ir.Model, disabled: tuple[str, ...]) -> Optimization:
+    _infer(model)
     origin = {value.name or "": value for value in values_in(model.graph)}
     scope, record = Scope(model, evaluate), dict[str, Hits]()
     steps = _steps([entry for entry in PASSES if name_of(entry) not in disabled])
@@ -135,7 +135,7 @@ def _run(model: ir.Model, disabled: tuple[str, ...]) -> Scope:
     report = Optimization(rounds, 0.0, disabled, hits, reasons)
     report._went = {name: _follow(scope.moved, value) for name, value in origin.items()}
     model.meta[_REPORT] = report
-    return scope
+    return report
 
 
 def _steps(entries: Sequence[Pass | Rewrite]) -> list[list[Rewrite] | Pass]:
@@ -152,11 +152,12 @@ def _steps(entries: Sequence[Pass | Rewrite]) -> list[list[Rewrite] | Pass]:
 
 def _step(scope: Scope, step: list[Rewrite] | Pass, record: dict[str, Hits]) -> int:
     """Run one step and verify the model after it."""
-    if isinstance(step, list):
-        count, name = apply_rewrites(scope, step, record), "the rewrites"
-    else:
-        count, name = step(scope), name_of(step)
-        record.setdefault(name, Hits()).hits += count
+    with hidden_defaults(scope.model.graph):
+        if isinstance(step, list):
+            count, name = apply_rewrites(scope, step, record), "the rewrites"
+        else:
+            count, name = step(scope), name_of(step)
+            record.setdefault(name, Hits()).hits += count
     if count:
         try:
             verify(scope.model)
@@ -168,6 +169,16 @@ def _step(scope: Scope, step: list[Rewrite] | Pass, record: dict[str, Hits]) -> 
     return count
 
 
+def _infer(model: ir.Model) -> None:
+    """Infer shapes without the defaults of inputs, and without what annotations may have drawn from them."""
+    if any(value.is_initializer() for value in model.graph.inputs):
+        for node in model.graph.all_nodes():
+            for output in node.outputs:
+                output.shape = output.shape if output.is_graph_output() else None
+    with hidden_defaults(model.graph):
+        infer_shapes(model)
+
+
 def _release_initializers(model: ir.Model) -> None:
     """Before IR version 4 every initializer is listed as an input, and none can be overridden."""
     if model.ir_version >= 4:
@@ -176,6 +187,15 @@ def _release_initializers(model: ir.Model) -> None:
     model.graph.inputs.clear()
     model.graph.inputs.extend(own)
     model.ir_version = 4
+
+
+def _forget_types(model: ir.Model, annotated: Set[str | None]) -> None:
+    """Inferred types of inner values stay out of the file where it had none: every reader infers them."""
+    for graph in graphs_in(model.graph):
+        for node in graph:
+            for output in node.outputs:
+                if output.name not in annotated and not output.is_graph_output():
+                    output.type = output.shape = None
 
 
 def _follow(moved: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:

@@ -1,6 +1,7 @@
 """What a pass works on: a model, its graphs, and builders that write in them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,6 +89,19 @@ class Scope:
         if known is None:
             known = self._builders[root] = Builder(root, opset=self.opset(root) or 1)
         return known
+
+
+@contextmanager
+def hidden_defaults(graph: ir.Graph) -> Iterator[None]:
+    """While passes run, an input with a default has no content: a caller may override it."""
+    defaults = [(value, value.const_value) for value in graph.inputs if value.const_value is not None]
+    for value, _ in defaults:
+        value.const_value = None
+    try:
+        yield
+    finally:
+        for value, tensor in defaults:
+            value.const_value = tensor
 
 
 class RecordingBuilder(Builder):
