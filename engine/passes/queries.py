@@ -156,3 +156,74 @@ def _tensor(x: ir.Value) -> ir.TensorProtocol | None:
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return None
     return ir.convenience.get_const_tensor(x)
+
+
+def reduction(y: ir.Value) -> tuple[tuple[int, ...], bool] | None:
+    """The axes that the Reduce node that makes `y` reduces, sorted and counted from 0, and whether it keeps them.
+
+    None where they, or the rank of its input, are not known, and where it reduces nothing.
+    """
+    node = y.producer()
+    x = node.inputs[0] if node is not None and node.inputs else None
+    if node is None or x is None or (size := rank(x)) is None:
+        return None
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = int_values(given) if given is not None else _int_attribute(node, "axes", ())
+    keeps = _int_attribute(node, "keepdims", (1,))
+    if axes is None or any(not -size <= axis < size for axis in axes) or (not axes and _reduces_nothing(node)):
+        return None
+    counted = tuple(sorted({axis % size for axis in axes})) if axes else tuple(range(size))
+    return counted, keeps != (0,)
+
+
+def _reduces_nothing(node: ir.Node) -> bool:
+    return _int_attribute(node, "noop_with_empty_axes", (0,)) != (0,)
+
+
+def _int_attribute(node: ir.Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    return tuple(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else (attribute.as_int(),)
+
+
+def keeps_rank(y: ir.Value, x: ir.Value) -> bool:
+    """Whether no constant on the way from `x` to `y`, a chain of elementwise nodes, has more dimensions than `x`."""
+    size, pending, seen = rank(x), [y], {x}
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if is_constant(value):
+            known = rank(value)
+            if known is None or known > (size or 0):
+                return False
+        elif node is None or len(seen) > 64:
+            return False
+        else:
+            pending.extend(operand for operand in node.inputs if operand is not None)
+    return True
+
+
+def ints_of(y: ir.Value, position: int, name: str) -> tuple[int, ...] | None:
+    """The integers that the node of `y` takes as an input or, in older opsets, as an attribute; () where it has
+    neither, None where they are not known."""
+    node = y.producer()
+    if node is None:
+        return None
+    if name in node.attributes:
+        attribute = node.attributes[name]
+        return None if attribute.is_ref() else tuple(attribute.as_ints())
+    given = node.inputs[position] if position < len(node.inputs) else None
+    return () if given is None else int_values(given)
+
+
+def from_front(axes: Sequence[int], rank: int | None) -> tuple[int, ...] | None:
+    """Axes counted from the front; None where they are out of range, come twice, or count from an unknown end."""
+    if any(axis < 0 for axis in axes) and rank is None:
+        return None
+    found = tuple(axis + (rank or 0) if axis < 0 else axis for axis in axes)
+    inside = all(axis >= 0 and (rank is None or axis < rank) for axis in found)
+    return found if inside and len(set(found)) == len(found) else None
