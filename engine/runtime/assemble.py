@@ -132,7 +132,7 @@ def _assemble_mended(mended: Mended, options: SessionOptions) -> tuple[Plan, lis
             region = SessionRegion(session, _passed_on(part, cuts, model.graph))
         regions.append(region)
         counts = Counter(nodes[index].op_type for index in part.nodes)
-        reports.append(RegionReport(region.providers, dict(counts), why))
+        reports.append(RegionReport(region.providers, dict(counts), why or region.why))
     outputs = tuple(value.name for value in proto.graph.output)
     direct = {name for name in outputs if name in parts.tensors}
     return Plan(tuple(regions), outputs, parts.constants_of(direct)), reports
