@@ -15,6 +15,7 @@ from onnxgrad.engine.ir.functions import link_functions
 from onnxgrad.engine.ir.nesting import nested_too_deep
 from onnxgrad.engine.ir.serialize import DIM_NAMES
 from onnxgrad.importers.dim_names import name_dimensions
+from onnxgrad.importers.nodes import check_nodes
 from onnxgrad.importers.protos import all_nodes, check_nesting, describe_node
 from onnxgrad.importers.scopes import resolve_names
 from onnxgrad.importers.sparse import make_dense
@@ -70,6 +71,8 @@ def load(source: ModelSource, *, base_dir: str | os.PathLike[str] | None = None)
             return _to_model(proto, where, base_dir)
     except RecursionError as error:  # types and attributes of a proto that was built in memory
         raise nested_too_deep(where) from error
+    except UnicodeDecodeError as error:  # names are decoded when they are read
+        raise ModelError("A name or text in the model is not UTF-8.", where=where, why=str(error)) from error
 
 
 @contextmanager
@@ -123,6 +126,7 @@ def _to_model(proto: onnx.ModelProto, where: str, base_dir: str | os.PathLike[st
     """Check and repair a proto that is ours to change, and convert it."""
     _check_header(proto, where)
     check_nesting(proto)
+    check_nodes(proto, where)
     _unify_domains(proto, where)
     check_tensors(proto, None if base_dir is None else Path(base_dir))
     make_dense(proto)

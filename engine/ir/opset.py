@@ -117,12 +117,16 @@ def is_compatible(old: onnx.defs.OpSchema, new: onnx.defs.OpSchema) -> bool:
     return same_inputs and added_inputs and same_outputs and kept and added and not new.deprecated
 
 
+# What onnx's converter raises, and what its C++ throws on odd models.
+_REFUSALS = (onnx.version_converter.ConvertError, onnx.shape_inference.InferenceError, RuntimeError, ValueError)
+
+
 def _convert_ancient(model: ir.Model) -> None:
     """Opsets below 7: by onnx's own converter."""
     proto = serialize(model)
     try:
         converted = onnx.version_converter.convert_version(proto, OLDEST)
-    except RuntimeError as error:
+    except _REFUSALS as error:
         where = f"opset {opset_of(model)}"
         raise OpsetError(f"The model cannot be brought to opset {OLDEST}.", where=where, why=str(error)) from error
     meta = dict(model.graph.meta)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx
 import onnx_ir as ir
 
+from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.ir.functions import adopt_functions
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.nesting import check_nesting
@@ -20,16 +21,26 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
 
     Functions that nodes call are put into `model.functions`; nothing else of `model` changes.
 
-    Raises: ModelError where graphs are nested too deep for a file.
+    Raises: ModelError for what a file cannot hold, such as graphs that are nested too deep.
     """
     check_nesting(model)
     adopt_functions(model)
-    proto: onnx.ModelProto = ir.to_proto(model)
+    try:
+        proto: onnx.ModelProto = ir.to_proto(model)
+    except (ir.serde.SerdeError, ValueError, TypeError) as error:  # a value that no field can hold
+        raise ModelError("The model cannot be written as ONNX.", why=_root_cause(error)) from error
     spellings: Mapping[str, str] = model.graph.meta.get(DIM_NAMES, {})
     if any(symbol != spelling for symbol, spelling in spellings.items()):
         for shape in _shapes_in(proto):
             _spell(shape, spellings)
     return proto
+
+
+def _root_cause(error: BaseException) -> str:
+    """The innermost message of a chain of errors; the outer ones repeat the whole model."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)
 
 
 def detach_weights(model: ir.Model, inline_limit: int) -> tuple[ir.Model, dict[str, ir.TensorProtocol]]:

@@ -103,7 +103,7 @@ def annotate(model: ir.Model) -> None:
     if untyped:
         try:
             inferred = onnx.shape_inference.infer_shapes(serialize(model))
-        except onnx.shape_inference.InferenceError as error:
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:  # ValueError: thrown in C++
             _LOG.debug("no types from onnx: %s", error)  # they stay unknown
             return
         for info in inferred.graph.value_info:

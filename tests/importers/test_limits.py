@@ -213,3 +213,19 @@ def test_elements_that_no_machine_holds_fail_when_the_model_runs():
     with pytest.raises(OnnxGradError):
         run([10**15])
     assert run([3])["y"].tolist() == [0, 0, 0]
+
+
+def test_attributes_of_the_wrong_type_are_refused_with_their_node():
+    model = model_of("g (float[2] x) => (float[2] y) { y = Softmax <axis = 0> (x) }")
+    attribute = model.graph.node[0].attribute[0]
+    attribute.type = onnx.AttributeProto.FLOAT
+    with pytest.raises(ModelError, match=r"(?s)'axis' of ai.onnx::Softmax.*is FLOAT.*defines INT"):
+        load(model)
+
+
+@pytest.mark.parametrize("old", [b"node_out", b"input_x", b"N_AXIS"])
+def test_names_that_are_no_text_are_refused(old):
+    model = model_of("g (float[N_AXIS] input_x) => (float[N_AXIS] y) { node_out = Neg(input_x) y = Relu(node_out) }")
+    data = model.SerializeToString().replace(old, b"\xff" * len(old))
+    with pytest.raises(ModelError, match="not UTF-8"):
+        load(data)
