@@ -6,6 +6,7 @@ NaN stays NaN in each of them.
 import math
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -13,8 +14,7 @@ from onnxgrad.engine.passes.fusions.signs import never_negative
 from onnxgrad.engine.passes.queries import is_constant, rank, scalar_value
 from onnxgrad.engine.passes.rewrite import ANY, Builder, Leaf, Match, Ops, Output, Pattern, Rewrite
 
-_LARGEST = float(np.finfo(np.float32).max)
-_BOUNDS_ARE_INPUTS = 11  # Clip; before, bounds that are left out are the largest float32 numbers
+_BOUNDS_ARE_INPUTS = 11
 
 # what onnxruntime's Clip takes besides float32, since opset 12; float16 since 13
 _CLIP_TYPES = frozenset(
@@ -28,7 +28,7 @@ _RELU_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOA
 
 @dataclass(frozen=True)
 class Range:
-    """[low, high], with infinity where there is no bound."""
+    """[low, high]."""
 
     low: float
     high: float
@@ -54,11 +54,30 @@ def range_of(y: ir.Value, opset: int) -> Range | None:
 
 
 def _clip_bounds(node: ir.Node, opset: int) -> tuple[float | None, float | None]:
+    """A bound that is left out is the last finite number of the dtype: Clip(infinity) is not infinity."""
+    x = node.inputs[0]
+    ends = None if x is None or x.dtype is None else _ends(x.dtype)
+    if ends is None:
+        return None, None
     if opset < _BOUNDS_ARE_INPUTS:
         named = {name: attribute.as_float() for name, attribute in node.attributes.items()}
-        return named.get("min", -_LARGEST), named.get("max", _LARGEST)
+        return named.get("min", _ends(ir.DataType.FLOAT).low), named.get("max", _ends(ir.DataType.FLOAT).high)
     low, high = (*node.inputs[1:], None, None)[:2]
-    return -math.inf if low is None else scalar_value(low), math.inf if high is None else scalar_value(high)
+    return ends.low if low is None else scalar_value(low), ends.high if high is None else scalar_value(high)
+
+
+def _ends(dtype: ir.DataType) -> Range:
+    """The lowest and the highest finite number of a dtype."""
+    kind = dtype.numpy()
+    if kind.kind in "iu":
+        return Range(int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+    limits = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+    return Range(float(limits.min), float(limits.max))
+
+
+def _is_everything(result: Range, dtype: ir.DataType) -> bool:
+    ends = Range(-math.inf, math.inf) if dtype.is_floating_point() else _ends(dtype)
+    return result.low <= ends.low and result.high >= ends.high
 
 
 def _only_number(node: ir.Node) -> float | None:
@@ -83,12 +102,13 @@ def _form(kinds: frozenset[str], result: Range, dtype: ir.DataType | None, opset
     """The operator for a range: one of those that were there, or one that takes the dtype; "" for none."""
     if dtype is None:
         return ""
-    if result == Range(-math.inf, math.inf):
+    if _is_everything(result, dtype):
         return "Identity"
     if result == Range(0, math.inf) and ("Relu" in kinds or dtype in _RELU_TYPES):
         return "Relu"
-    if kinds == {"Max"} or kinds == {"Min"}:
-        return next(iter(kinds))
+    for kind, other_end in (("Max", result.high == math.inf), ("Min", result.low == -math.inf)):
+        if other_end and kind in kinds:
+            return kind
     takes = dtype == ir.DataType.FLOAT or (opset >= 12 and dtype in _CLIP_TYPES)
     return "Clip" if "Clip" in kinds or takes or (opset >= 13 and dtype == ir.DataType.FLOAT16) else ""
 
@@ -101,13 +121,14 @@ def _emit(op: Builder, form: str, x: ir.Value, result: Range) -> ir.Value:
     dtype = x.dtype
     assert dtype is not None
 
-    def number(value: float) -> ir.Value | None:
-        if math.isinf(value) and op.opset >= _BOUNDS_ARE_INPUTS:
+    def number(value: float, left_out: float | None = None) -> ir.Value | None:
+        if value == left_out and op.opset >= _BOUNDS_ARE_INPUTS:
             return None
         return op.constant(np.asarray(value).astype(dtype.numpy()))
 
     if form == "Clip":
-        return op.Clip(x, number(result.low), number(result.high))
+        ends = _ends(dtype)
+        return op.Clip(x, number(result.low, ends.low), number(result.high, ends.high))
     return op.Max(x, number(result.low)) if form == "Max" else op.Min(x, number(result.high))
 
 
@@ -143,21 +164,22 @@ def _merged(h: ir.Value, y: ir.Value, opset: int) -> Range | None:
 
 
 class ClampToRelu(Rewrite):
-    """Clip(x, 0) and Max(x, 0) -> Relu(x); Clip without bounds -> x."""
+    """Max(x, 0) and Clip(x, 0, inf) -> Relu(x); Clip from -inf to inf, and of integers without bounds -> x."""
 
     def pattern(self, op: Ops, x: Leaf, a: Leaf, b: Leaf, c: Leaf) -> Pattern:
         return op.either(*(option.named("y") for option in _clamp(op, x, a, b, c)[1:]))
 
     def check(self, x: ir.Value, y: ir.Value, opset: int) -> Match:
         result = range_of(y, opset)
-        if result not in (Range(0, math.inf), Range(-math.inf, math.inf)):
-            return Match.no("the range is another")
-        return Match.when(result.low < 0 or x.dtype in _RELU_TYPES, "Relu does not take the dtype")
+        if result is None or x.dtype is None:
+            return Match.no("the bounds are not known, or no range")
+        is_relu = result == Range(0, math.inf) and x.dtype in _RELU_TYPES
+        return Match.when(is_relu or _is_everything(result, x.dtype), "the range is another")
 
     def rewrite(self, op: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         result = range_of(y, op.opset)
-        assert result is not None
-        return x if result.low < 0 else op.Relu(x)
+        assert result is not None and x.dtype is not None
+        return x if _is_everything(result, x.dtype) else op.Relu(x)
 
 
 class RemoveRelu(Rewrite):

@@ -43,8 +43,8 @@ class MatMulSubToGemm(Rewrite):
 
 
 def _rows_columns(a: ir.Value, b: ir.Value) -> tuple[int | ir.SymbolicDim | None, int | ir.SymbolicDim | None]:
-    left, right = dims(a), dims(b)
-    return None if left is None else left[-2], None if right is None else right[-1]
+    rows, columns = dims(a), dims(b)
+    return (rows[0] if rows else None), (columns[-1] if columns else None)
 
 
 class GemmAddToGemm(Rewrite):
@@ -213,12 +213,11 @@ def _beta(kept: Attributes, factor: float | None) -> float | None:
 
 def _is_attribute(number: float | None, y: ir.Value) -> bool:
     """Whether an attribute, in float32, holds this factor at the precision that `y` needs."""
-    if number is None or y.dtype is None:
+    if number is None or abs(number) > 2.0**100:
         return False
-    stored = float(np.float32(number))
-    if y.dtype == ir.DataType.DOUBLE:
-        return stored == number
-    return number == 0 or (2.0**-100 <= abs(stored) <= 2.0**100)
+    if float(np.float32(number)) == number:
+        return True
+    return y.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16) and abs(number) >= 2.0**-100
 
 
 RULES: tuple[Rewrite, ...] = (

@@ -1,5 +1,7 @@
 """What is known of the sign of a value; no rewrites of its own."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -38,8 +40,15 @@ def never_negative(x: ir.Value | None, *, plain: bool = False, depth: int = _DEE
     if kind == "Add":  # +0.0 and -0.0 give +0.0
         both = all(never_negative(value, depth=depth - 1) for value in inputs)
         return both and (not plain or any(never_negative(value, plain=True, depth=depth - 1) for value in inputs))
-    low = scalar_value(inputs[1]) if kind == "Clip" and len(inputs) > 1 else None
-    return low is not None and (low > 0 if plain else low >= 0)
+    return kind == "Clip" and len(inputs) > 1 and _bounds_are_above(inputs[1:], plain)
+
+
+def _bounds_are_above(bounds: Sequence[ir.Value | None], plain: bool) -> bool:
+    """Whether Clip gives nothing below 0: where the bounds contradict each other, it gives the upper one."""
+    numbers = [scalar_value(bound) for bound in bounds if bound is not None]
+    if bounds[0] is None:
+        return False
+    return all(number is not None and (number > 0 if plain else number >= 0) for number in numbers)
 
 
 def _is_never_negative(array: np.typing.NDArray[np.generic], plain: bool) -> bool:
