@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from onnxgrad.engine.passes.queries import Dim, dims, int_values, same_dim, scalar_value
+from onnxgrad.engine.passes.queries import Dim, constant_value, dims, int_values, same_dim
 
 Elements = tuple[Dim | None, ...]
 """None is an element that is not known."""
@@ -50,8 +50,8 @@ class ShapeValues:
 
 def _constant(value: ir.Value) -> Elements | None:
     if value.dtype == ir.DataType.BOOL:
-        flag = scalar_value(value)
-        return None if flag is None else (int(flag),)
+        flags = constant_value(value, _LIMIT)
+        return None if flags is None else tuple(int(flag) for flag in flags.reshape(-1))
     return int_values(value, _LIMIT)
 
 

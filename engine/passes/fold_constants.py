@@ -50,11 +50,18 @@ class _Folding:
         for node in self._graph:
             if self._can_fold(node):
                 self._nodes[node] = None
+        while self._drop_what_does_not_pay():
+            self._spent.clear()
+        results = list(self._results(self._nodes))
+        return sum(self._replace(value, array) for value, array in self._compute(results))
+
+    def _drop_what_does_not_pay(self) -> bool:
+        """Whether nodes were dropped: the constants that they need are no longer saved by others, then."""
+        before = len(self._nodes)
         for node in reversed(list(self._nodes)):
             if not all(self._pays(output) for output in self._results([node])):
                 del self._nodes[node]
-        results = list(self._results(self._nodes))
-        return sum(self._replace(value, array) for value, array in self._compute(results))
+        return len(self._nodes) < before
 
     def _can_fold(self, node: ir.Node) -> bool:
         if node.op_type in _KEPT or node.domain != "" or _REFUSED in node.meta or not node.inputs:

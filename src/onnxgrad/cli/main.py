@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from onnxgrad import __version__
-from onnxgrad.cli import demo, finetune, inspect, models, run
+from onnxgrad.cli import bench, demo, finetune, inspect, models, optimize, run
 from onnxgrad.engine.errors import OnnxGradError
 
 
@@ -39,7 +39,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
+app.command("optimize", epilog=optimize.EXAMPLE)(optimize.optimize)
 app.command("run", epilog=run.EXAMPLE)(run.run)
+app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 app.command("finetune", epilog=finetune.EXAMPLE)(finetune.finetune)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(models.app, name="models")

@@ -13,22 +13,22 @@ from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.verify import verify
-from onnxgrad.engine.optimize import Pass
 from onnxgrad.engine.passes.rewrite import Hits, Rewrite, apply_rewrites
 from onnxgrad.engine.passes.scope import Scope, hidden_defaults
 from onnxgrad.engine.runtime.evaluate import evaluate
 
 
-def model_of(text: str, opset: int = 18, ir_version: int = 8, imports: str = "", **constants: np.ndarray) -> ir.Model:
+def model_of(text, opset=18, ir_version=8, imports="", **constants):
     """A model from `agraph (float[2] x) => (float[2] y) { ... }`, with these initializers."""
     proto = parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{imports}]>\n{text}')
     proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
     return og.load(proto)
 
 
-def apply(model: ir.Model, *entries: Rewrite | Pass) -> tuple[ir.Model, dict[str, Hits]]:
+def apply(model, *entries):
     """A copy of the model after these passes and rewrites, each once, in this order; and what each did."""
-    copy, record = clone(model), dict[str, Hits]()
+    copy = clone(model)
+    record: dict[str, Hits] = {}
     scope = Scope(copy, evaluate)
     with hidden_defaults(copy.graph):
         infer_shapes(copy)
@@ -43,8 +43,8 @@ def apply(model: ir.Model, *entries: Rewrite | Pass) -> tuple[ir.Model, dict[str
     return copy, record
 
 
-def check(model: ir.Model, *entries: Rewrite | Pass, hits: int | None = None) -> ir.Model:
-    """The model after these passes: valid, with the same inputs, outputs and answers, and as many changes as expected."""
+def check(model, *entries, hits=None):
+    """The model after these passes: valid, with the same inputs, outputs and answers, after so many changes."""
     result, record = apply(model, *entries)
     onnx.checker.check_model(og.to_proto(result), full_check=True)
     assert [value.name for value in result.graph.inputs] == [value.name for value in model.graph.inputs]
@@ -56,7 +56,7 @@ def check(model: ir.Model, *entries: Rewrite | Pass, hits: int | None = None) ->
     return result
 
 
-def operators(model: ir.Model) -> list[str]:
+def operators(model):
     """The operators of all nodes but Constant, bodies included, sorted."""
     return sorted(node.op_type for node in _nodes(model) if node.op_type != "Constant")
 
@@ -66,11 +66,11 @@ def _nodes(model: ir.Model) -> Iterator[ir.Node]:
         yield from graph
 
 
-def f32(*values: float) -> np.ndarray:
+def f32(*values):
     """A vector."""
     return np.array(values, np.float32)
 
 
-def i64(*values: int) -> np.ndarray:
+def i64(*values):
     """A vector."""
     return np.array(values, np.int64)

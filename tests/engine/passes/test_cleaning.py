@@ -31,7 +31,10 @@ def test_a_dead_loop_releases_what_its_body_reads():
 
 
 def test_dead_code_in_bodies_goes():
-    branch = "<then_branch = t () => (float[2] u) { d = Neg(x) u = Abs(x) }, else_branch = e () => (float[2] v) { v = Neg(x) }>"
+    branch = (
+        "<then_branch = t () => (float[2] u) { d = Neg(x) u = Abs(x) }, else_branch = e () => (float[2] v) { v "
+        "= Neg(x) }>"
+    )
     assert operators(
         check(model_of(f"g (float[2] x, bool c) => (float[2] y) {{ y = If(c){branch} }}"), remove_dead_code, hits=1)
     )
@@ -39,7 +42,8 @@ def test_dead_code_in_bodies_goes():
 
 def test_functions_without_calls_go():
     model = model_of(
-        'g (float[2] x) => (float[2] y) { y = Abs(x) }\n<domain: "local", opset_import: ["" : 18]> f (a) => (b) { b = Neg(a) }',
+        'g (float[2] x) => (float[2] y) { y = Abs(x) }\n<domain: "local", opset_import: ["" : 18]> f (a) => (b) { b '
+        "= Neg(a) }",
         imports=', "local" : 1',
     )
     assert not check(model, remove_dead_code, hits=1).functions
@@ -94,13 +98,19 @@ def test_two_equal_outputs_keep_their_names():
 
 
 def test_a_node_in_a_body_gives_way_to_one_outside():
-    branch = "<then_branch = t () => (float[2] u) { b = Exp(x) u = Abs(b) }, else_branch = e () => (float[2] v) { v = Exp(x) }>"
+    branch = (
+        "<then_branch = t () => (float[2] u) { b = Exp(x) u = Abs(b) }, else_branch = e () => (float[2] v) { v "
+        "= Exp(x) }>"
+    )
     text = f"g (float[2] x, bool c) => (float[2] y, float[2] a) {{ a = Exp(x) y = If(c){branch} }}"
     assert operators(check(model_of(text), merge_equal_nodes, hits=2)).count("Exp") == 1
 
 
 def test_a_node_of_one_branch_does_not_serve_the_other():
-    branch = "<then_branch = t () => (float[2] u) { b = Exp(x) u = Abs(b) }, else_branch = e () => (float[2] v) { d = Exp(x) v = Neg(d) }>"
+    branch = (
+        "<then_branch = t () => (float[2] u) { b = Exp(x) u = Abs(b) }, else_branch = e () => (float[2] v) { d "
+        "= Exp(x) v = Neg(d) }>"
+    )
     check(model_of(f"g (float[2] x, bool c) => (float[2] y) {{ y = If(c){branch} }}"), merge_equal_nodes, hits=0)
 
 
@@ -139,8 +149,10 @@ def test_a_random_function_is_neither_merged_nor_folded():
 def test_functions_are_inlined_also_nested_with_attributes():
     model = model_of(
         "g (float[2] x) => (float[2] y) { a = local.outer<alpha=0.5>(x) y = local.outer<alpha=0.25>(a) }\n"
-        '<domain: "local", opset_import: ["" : 18]> inner <beta> (a) => (b) { b = LeakyRelu<alpha: float = @beta>(a) }\n'
-        '<domain: "local", opset_import: ["" : 18, "local" : 1]> outer <alpha> (a) => (b) { b = local.inner<beta: float = @alpha>(a) }',
+        '<domain: "local", opset_import: ["" : 18]> inner <beta> (a) => (b) { b = LeakyRelu<alpha: float = @beta>(a) '
+        "}\n"
+        '<domain: "local", opset_import: ["" : 18, "local" : 1]> outer <alpha> (a) => (b) { b = local.inner<beta: '
+        "float = @alpha>(a) }",
         imports=', "local" : 1',
     )
     result = check(model, inline_functions, remove_dead_code)
@@ -150,7 +162,8 @@ def test_functions_are_inlined_also_nested_with_attributes():
 
 def test_a_function_of_another_opset_stays():
     model = model_of(
-        'g (float[2] x) => (float[2] y) { y = local.f(x) }\n<domain: "local", opset_import: ["" : 17]> f (a) => (b) { b = Neg(a) }',
+        'g (float[2] x) => (float[2] y) { y = local.f(x) }\n<domain: "local", opset_import: ["" : 17]> f (a) => (b) '
+        "{ b = Neg(a) }",
         imports=', "local" : 1',
     )
     check(model, inline_functions, hits=0)
@@ -171,7 +184,8 @@ def test_a_constant_that_is_an_output_stays():
 
 def test_scalar_constants_keep_rank_and_dtype():
     model = model_of("g (float x, int64[2] z) => (float y, int64[2] w) "
-                     "{ k = Constant<value_float=2.0>() y = Mul(x, k) n = Constant<value_int=3>() w = Add(z, n) }")  # fmt: skip
+                     "{ k = Constant<value_float=2.0>() y = Mul(x, k) n = Constant<value_int=3>() w = Add(z, n) "
+                     "}")  # fmt: skip
     result = check(model, lift_constants, hits=2)
     assert [(t.const_value.dtype.name, tuple(t.shape)) for t in result.graph.initializers.values()] == [
         ("FLOAT", ()),

@@ -1,5 +1,7 @@
 """The language of patterns, and the walk that applies rewrites."""
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -25,8 +27,11 @@ class MatMulAddToGemm(Rewrite):
 class Replace(Rewrite):
     """A pattern from a function; what it finds becomes Relu(x), or x itself."""
 
-    def __init__(self, pattern, keeps_x=False):
-        self.pattern, self._keeps_x = lambda op, x: pattern(op, x), keeps_x
+    def __init__(self, pattern: Callable[[Ops, Leaf], Pattern], keeps_x: bool = False) -> None:
+        self.find, self._keeps_x = pattern, keeps_x
+
+    def pattern(self, op: Ops, x: Leaf) -> Pattern:
+        return self.find(op, x)
 
     def rewrite(self, op: Builder, x: ir.Value) -> ir.Value:
         return x if self._keeps_x else op.Relu(x)
@@ -57,20 +62,13 @@ REFUSED = {
     "{ m = MatMul(x, w) y = Sub(m, b) }",
     "another graph": "g (float[2,3] x, float[3,4] w, float[4] b, bool c) => (float[2,4] y) "
     "{ m = MatMul(x, w) y = If(c) <then_branch = t () => (float[2,4] u) { u = Add(m, b) }, "
-    "else_branch = e () => (float[2,4] v) { v = Identity(b2) b2 = Expand(b, s) s = Constant<value_ints=[2,4]>() }> }",
+    "else_branch = e () => (float[2,4] v) { s = Constant<value_ints=[2,4]>() v = Expand(b, s) }> }",
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_values_inside_a_match_must_be_its_own(case):
-    if case == "another graph":
-        text = REFUSED[case].replace(
-            "{ v = Identity(b2) b2 = Expand(b, s) s = Constant<value_ints=[2,4]>() }",
-            "{ s = Constant<value_ints=[2,4]>() v = Expand(b, s) }",
-        )
-    else:
-        text = REFUSED[case]
-    check(model_of(text), MatMulAddToGemm(), hits=0)
+    check(model_of(REFUSED[case]), MatMulAddToGemm(), hits=0)
 
 
 def test_a_failed_check_gives_its_reason():

@@ -1,0 +1,94 @@
+"""onnxgrad optimize: a smaller, faster file with the same answers."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onnxgrad.engine.errors import OptionError
+
+if TYPE_CHECKING:
+    from onnxgrad.engine.optimize import Optimization
+    from onnxgrad.exporters.report import Summary
+
+EXAMPLE = "Example: onnxgrad optimize in.onnx out.onnx --check 3 --input-shape x:1,3,224,224"
+
+
+def optimize(
+    source: Annotated[Path | None, typer.Argument(help="An ONNX file.", show_default=False)] = None,
+    target: Annotated[Path | None, typer.Argument(help="The file to write.", show_default=False)] = None,
+    check: Annotated[
+        int, typer.Option("--check", metavar="N", help="Compare both models on N random inputs.", min=0)
+    ] = 0,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input-shape", metavar="NAME:DIM,DIM,...", help="Fix the shape of an input; ? leaves a dim open."
+        ),
+    ] = None,
+    opset: Annotated[int | None, typer.Option("--opset", help="Raise the model to this opset first.")] = None,
+    disable: Annotated[
+        list[str] | None, typer.Option("--disable", metavar="NAME", help="Leave out a pass; may be repeated.")
+    ] = None,
+    list_passes: Annotated[bool, typer.Option("--list-passes", help="Show all passes and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
+) -> None:
+    """Make a model smaller and faster; its outputs stay the same up to rounding."""
+    from onnxgrad.engine.optimize import optimization_report, optimize_for_inference, pass_names
+
+    if list_passes:
+        _show_passes(pass_names(), as_json)
+        return
+    if source is None or target is None:
+        raise OptionError("Two files are needed: the model, and the file to write.", fix=EXAMPLE.partition(": ")[2])
+    from onnxgrad.exporters.onnx import save
+    from onnxgrad.exporters.report import summary
+    from onnxgrad.importers.onnx import load
+
+    model = load(source)
+    shapes = dict(_read_shape(text) for text in input_shape or ())
+    result = optimize_for_inference(model, disable=disable or (), opset=opset, input_shapes=shapes or None, check=check)
+    save(result, target)
+    before, after, report = summary(model), summary(result), optimization_report(result)
+    if as_json:
+        content = {"before": before.to_dict(), "after": after.to_dict(), "optimization": report.to_dict()}
+        typer.echo(json.dumps({**content, "checked": check}, indent=2))
+    else:
+        _show_result(before, after, report, check)
+
+
+def _show_passes(names: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(names, indent=2))
+        return
+    width = max(map(len, names))
+    for name, description in names.items():
+        typer.echo(f"{name:{width}}  {description}")
+
+
+def _read_shape(text: str) -> tuple[str, list[int | str | None]]:
+    """`x:1,3,?,N` -> name, dimensions; the name may hold colons."""
+    name, colon, dims = text.rpartition(":")
+    parts = [part.strip() for part in dims.split(",")] if dims else []
+    if not colon or not all(parts):
+        raise OptionError(f"{text!r} is not a shape of an input.", fix="--input-shape NAME:DIM,DIM,...")
+    return name, [int(part) if part.isdecimal() else None if part == "?" else part for part in parts]
+
+
+def _show_result(before: "Summary", after: "Summary", report: "Optimization", check: int) -> None:
+    from onnxgrad.cli.tables import print_table
+
+    kinds = sorted({*before.operators, *after.operators}, key=lambda kind: -before.operators.get(kind, 0))
+    rows = [(kind, before.operators.get(kind, 0), after.operators.get(kind, 0)) for kind in kinds]
+    totals = [
+        ("nodes", before.nodes, after.nodes),
+        ("parameters", before.parameter_count, after.parameter_count),
+        ("bytes", before.file_bytes, after.file_bytes),
+        ("MACs", before.macs, after.macs),
+    ]
+    print_table(("", "before", "after"), [(name, f"{a:,}", f"{b:,}") for name, a, b in (*rows, *totals)])
+    if report.hits:
+        print_table(("pass", "changes"), [(name, str(count)) for name, count in report.hits.items()])
+    checked = f", checked on {check} random inputs" if check else ""
+    typer.echo(f"{report.seconds:.2f} s in {report.rounds} rounds{checked}")
