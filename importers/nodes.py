@@ -8,6 +8,12 @@ import onnx
 from onnxgrad.engine.errors import ModelError
 from onnxgrad.importers.protos import all_graphs, all_nodes, bodies, describe_node
 
+_NUMBERS: Mapping[onnx.defs.OpSchema.AttrType, int] = {
+    getattr(onnx.defs.OpSchema.AttrType, name): number
+    for name, number in onnx.AttributeProto.AttributeType.items()
+    if name != "UNDEFINED"
+}
+
 
 def check_nodes(proto: onnx.ModelProto, where: str) -> None:
     """Every name is text, and every attribute that an operator of the standard defines has the type it defines.
@@ -71,4 +77,4 @@ def _attribute_types(domain: str, op_type: str, version: int) -> dict[str, int]:
         schema = onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return {}
-    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}
+    return {name: _NUMBERS[attribute.type] for name, attribute in schema.attributes.items()}
