@@ -19,6 +19,32 @@ from onnxgrad.engine.ir.opset import raise_opset
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.engine.passes import remove_no_ops
 from onnxgrad.engine.passes.fold_constants import fold_constants
+from onnxgrad.engine.passes.fusions import arithmetic, chains, clip, conv, gemm, gemm_weights, pad, redistribute
+from onnxgrad.engine.passes.fusions import (
+    activation,
+    arithmetic,
+    attention,
+    casts,
+    chains,
+    clip,
+    concat,
+    conv,
+    einsum,
+    gemm,
+    gemm_weights,
+    layout,
+    norm,
+    pad,
+    quant,
+    redistribute,
+    reduce,
+    reshape,
+    rotary,
+    slicing,
+    softmax,
+    transpose,
+)
+from onnxgrad.engine.passes.fusions.move_transposes import move_transposes
 from onnxgrad.engine.passes.inline_branches import inline_branches
 from onnxgrad.engine.passes.inline_functions import inline_functions
 from onnxgrad.engine.passes.lift_constants import lift_constants
@@ -44,12 +70,40 @@ PASSES: tuple[Pass | Rewrite, ...] = (
     fold_constants,
     merge_initializers,
     merge_equal_nodes,
-    *remove_no_ops.REWRITES,
-    # rewrites of engine/passes/fusions stand here, family by family: neighbours run in one walk, in this order
+    # What exporters write out becomes one operator, before the arithmetic in it is rewritten.
+    *remove_no_ops.RULES,
+    *norm.RULES,
+    *activation.RULES,
+    *softmax.RULES,
+    *rotary.RULES,
+    *attention.RULES,
+    *einsum.RULES,
+    move_transposes,
+    *casts.RULES,
+    *reshape.RULES,
+    *transpose.RULES,
+    *slicing.RULES,
+    *concat.RULES,
+    *reduce.RULES,
+    *layout.RULES,
+    *pad.RULES,
+    *conv.RULES,
+    *gemm_weights.RULES,
+    *gemm.RULES,
+    *clip.RULES,
+    *chains.RULES,
+    *redistribute.RULES,
+    *arithmetic.RULES,
+    *quant.RULES,
+    merge_equal_nodes,
+    # What others look for in its old form.
+    *arithmetic.LATE_RULES,
+    *transpose.LATE_RULES,
     lift_constants,
     remove_dead_code,
 )
-"""All passes in the order they run. The whole is repeated until nothing changes."""
+"""All passes in the order they run. The whole is repeated until nothing changes. Rewrites beside each other run in one
+walk, in this order at each node."""
 
 _ROUNDS = 12
 _REPORT = "onnxgrad.optimization"

@@ -205,7 +205,7 @@ class RemoveDoubleNegation(Rewrite):
         return x
 
 
-REWRITES: tuple[Rewrite, ...] = (
+RULES: tuple[Rewrite, ...] = (
     RemoveIdentity(),
     RemoveDropout(),
     RemoveCast(),
