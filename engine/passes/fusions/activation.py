@@ -282,16 +282,16 @@ class PReluToLeakyRelu(Rewrite):
 
 
 class WhereToElu(Rewrite):
-    """Where(x > 0, x, a * (Exp(x) - 1)) -> Elu(x, a), for 0 < a."""
+    """Where(x >= 0, x, a * (Exp(x) - 1)) -> Elu(x, a), for 0 < a; x > 0 would give another zero for -0.0."""
 
     since = 9
 
     def pattern(self, op: Ops, x: Leaf, a: Leaf) -> Pattern:
-        positive = op.one_of(("Greater", "GreaterOrEqual"), x, 0.0)
         below = op.either(op.Sub(op.Exp(x), 1.0), op.Add(op.Exp(x), -1.0))
+        scaled = op.either(below, op.Mul(below, op.constant(a)))
         return op.either(
-            op.Where(positive, x, below).named("y"),
-            op.Where(positive, x, op.Mul(below, op.constant(a))).named("y"),
+            op.Where(op.GreaterOrEqual(x, 0.0), x, scaled).named("y"),
+            op.Where(op.Less(x, 0.0), scaled, x).named("y"),
         )
 
     def check(self, x: ir.Value, y: ir.Value, a: ir.Value | None) -> Match:
