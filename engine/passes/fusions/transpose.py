@@ -58,7 +58,7 @@ class FoldTransposeIntoReduce(Rewrite):
         reduced = None if order is None else _reduced(y, len(order))
         if order is None or reduced is None:
             return Match.no("the axes are not known")
-        if not reduced and kept.get("noop_with_empty_axes", 0):
+        if kept.get("noop_with_empty_axes", 0) and not ints_of(y, 1, "axes"):
             return Match.no("nothing is reduced")
         left = [order[axis] for axis in range(len(order)) if axis not in reduced]
         in_place = all(order[axis] == axis for axis in range(len(order)) if axis not in reduced)
