@@ -10,7 +10,7 @@ S, Z = np.array(0.1, np.float32), np.array(3, np.int8)
 Q = "g (int8[2,3,4] x) => (int8[a,b,c] y)"
 D = "a = DequantizeLinear(x, s, z)"
 
-BETTER = {
+BETTER: dict[str, tuple[str, int, dict[str, np.ndarray], list[str]]] = {
     # name: text, opset, constants, the operators that are left
     "of one scale": (f"{Q} {{ {D} b = QuantizeLinear(a, s, z) y = Identity(b) }}", 13, {"s": S, "z": Z}, ["Identity"]),
     "of equal scales": (
@@ -73,7 +73,7 @@ BETTER = {
     ),
 }
 
-KEPT = {
+KEPT: dict[str, tuple[str, int, dict[str, np.ndarray]]] = {
     "quantized and back": (
         "g (float[4] x) => (float[a] y) { a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z) }",
         13,
