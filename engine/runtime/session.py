@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _CACHE_LIMIT = 10**9  # bytes of a model whose optimized graph surely fits a file
 LEVELS = ("none", "basic", "extended", "all")
 """How much onnxruntime's own optimizer may do, from nothing to everything."""
+_WRONG = ("Pad_Fusion",)
+"""Rewrites of onnxruntime's that change values: zeros that are padded before MaxPool would be dropped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +186,7 @@ def _open_at(
         for name, value in weights.items():
             options.add_initializer(name, value)
     providers = [(choice.name, dict(choice.options)) for choice in plan.providers]
-    return InferenceSession(model, options, providers=providers, enable_fallback=0)
+    return InferenceSession(model, options, providers=providers, enable_fallback=0, disabled_optimizers=_WRONG)
 
 
 def _session_options(level: str, plan: _Plan) -> "onnxruntime.SessionOptions":
