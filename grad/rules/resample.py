@@ -61,7 +61,7 @@ def _constant_ints(node: ir.Node, position: int) -> list[int]:
 
 
 @gradient(
-    "Resize", note="the matrix of an axis is what Resize makes of the identity; sizes, scales and roi have no gradient"
+    "Resize", note="the matrix of an axis is what Resize makes of the identity; sizes and scales have no gradient"
 )
 def resize(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = x times an interpolation matrix along each axis:  dx = dy times their transposes"""
