@@ -177,7 +177,7 @@ def check_torch(setting: Setting) -> str:
         raise Skip("this torch has no CUDA")
     x = torch.arange(12.0, device=kind).reshape(3, 4)
     value = og.compile(_double(), providers=["cuda"] if setting.cuda else "cpu").on_device(x)["y"]
-    back = torch.from_dlpack(value)
+    back = torch.utils.dlpack.from_dlpack(value)
     assert back.device.type == kind, f"the tensor is on {back.device}"
     return _compare({"y": (2 * x).cpu().numpy()}, {"y": back.cpu().numpy()})
 
@@ -216,7 +216,7 @@ def _compare(wanted: dict[str, Array], got: dict[str, Array]) -> str:
             np.testing.assert_array_equal(np.isfinite(got[name]), np.isfinite(array), err_msg=name)
             finite = np.isfinite(array)
             largest = max(float(np.abs(array[finite]).max(initial=0)), 1e-6)
-            difference = np.abs(got[name][finite].astype(np.float64) - array[finite])
+            difference = np.abs(got[name][finite].astype(np.float64) - array[finite].astype(np.float64))
             worst = max(worst, float(difference.max(initial=0)) / largest)
     if worst > TOLERANCE:
         raise AssertionError(f"outputs are {worst:.1e} apart")
@@ -274,8 +274,8 @@ def pulled_models() -> tuple[Path, ...]:
     """The models of the catalog that are on this machine."""
     found: list[Path] = []
     for entry in catalog.entries("model"):
-        if catalog.is_cached(entry):
-            path = catalog.pull(entry)
+        if catalog.is_cached(entry.name):
+            path = catalog.pull(entry.name)
             found += sorted(path.glob("*.onnx")) if path.is_dir() else [path]
     return tuple(found)
 

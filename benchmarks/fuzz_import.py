@@ -193,40 +193,57 @@ def _work(seeds: Sequence[bytes], seed: int, memory: int, orders: Connection) ->
         orders.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
 
 
+class _Worker:
+    """A child process that tries one input after the other."""
+
+    def __init__(self, seeds: Sequence[bytes], seed: int, memory: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._orders, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(seeds, seed, memory, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def ask(self, number: int, patience: float) -> tuple[str, int]:
+        """The outcome of an input and the most memory taken so far in KiB. Raises: TimeoutError, EOFError, OSError."""
+        self._orders.send(number)
+        if not self._orders.poll(patience):
+            raise TimeoutError
+        outcome, peak = self._orders.recv()
+        return outcome, peak
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join()
+
+
 def fuzz(
     seeds: Sequence[bytes], inputs: int, seed: int = 0, memory: int = 2048, patience: float = 60.0,
     tell: Callable[[int], None] = lambda number: None,
 ) -> Result:  # fmt: skip
     """Try `inputs` damaged models in child processes of limited memory; one that dies or hangs is replaced."""
-    context = multiprocessing.get_context("spawn")
     result = Result(Counter(), {}, 0)
-    child, orders = None, None
+    worker: _Worker | None = None
     for number in range(inputs):
-        if child is None:
-            orders, theirs = context.Pipe()
-            child = context.Process(target=_work, args=(seeds, seed, memory, theirs), daemon=True)
-            child.start()
-            theirs.close()
+        worker = worker or _Worker(seeds, seed, memory)
         try:
-            orders.send(number)
-            if not orders.poll(patience):
-                raise TimeoutError(f"no answer for {patience} s")
-            outcome, peak = orders.recv()
-        except (EOFError, OSError) as error:
-            child.kill()
-            child.join()
-            outcome, peak, code, child = "", 0, child.exitcode, None
-            outcome = (
-                f"BUG: {error}" if isinstance(error, TimeoutError) else f"BUG: the process died with status {code}"
-            )
+            outcome, peak = worker.ask(number, patience)
+        except TimeoutError:
+            outcome, peak = f"BUG: no answer for {patience} s", 0
+            worker.stop()
+            worker = None
+        except (EOFError, OSError):
+            worker.process.join(5)
+            outcome, peak = f"BUG: the process died with status {worker.process.exitcode}", 0
+            worker.stop()
+            worker = None
         result.counts[outcome.split(":")[0]] += 1
         result.peak = max(result.peak, peak >> 10)
         if outcome.startswith("BUG"):
             result.failures[number] = outcome
         tell(number)
-    if child is not None:
-        child.kill()
-        child.join()
+    if worker is not None:
+        worker.stop()
     return result
 
 

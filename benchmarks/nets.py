@@ -25,7 +25,9 @@ class Writer:
     def node(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: object) -> str:
         """Add a node; the name of its first output."""
         names = [f"{op_type.lower()}_{len(self.nodes)}{f'_{index}' if index else ''}" for index in range(outputs)]
-        self.nodes.append(helper.make_node(op_type, inputs, names, **attributes))
+        node = helper.make_node(op_type, inputs, names)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        self.nodes.append(node)
         return names[0]
 
     def constant(self, values: object, dtype: type[np.generic] = np.int64) -> str:
