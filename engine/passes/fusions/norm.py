@@ -1,4 +1,7 @@
-"""Normalizations that exporters write out, as the operators that they are: the core first, then its scale and bias."""
+"""Normalizations that exporters write out, as the operators that they are: the core first, then its scale and bias.
+
+GroupNormalization is not made: onnxruntime takes it apart, and is slower than with what torch writes (measured).
+"""
 
 import math
 
@@ -6,16 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Emit
-from onnxgrad.engine.passes.elements import ShapeValues
 from onnxgrad.engine.passes.queries import (
     all_equal,
     constant_value,
     dim,
-    dims,
     producer,
     rank,
     reduction,
-    same_dim,
     scalar_value,
     static_shape,
 )
@@ -241,57 +241,6 @@ class BiasIntoInstanceNormalization(Rewrite):
         return op.InstanceNormalization(x, scale, _reshaped(op, bias, _channels(bias, x) or ()), epsilon=epsilon)
 
 
-class InstanceToGroupNormalization(Rewrite):
-    """Reshape(InstanceNormalization(Reshape(x, [N, G, -1]), ones, zeros)) * scale + bias -> GroupNormalization."""
-
-    since = 21
-
-    def pattern(
-        self, op: Ops, x: Leaf, split: Leaf, ones: Leaf, zeros: Leaf, back: Leaf, scale: Leaf, bias: Leaf, epsilon: Leaf
-    ) -> Pattern:
-        grouped = op.Reshape(x, split, allowzero=0).named("grouped")
-        normal = op.InstanceNormalization(grouped, ones, zeros, epsilon=epsilon)
-        return op.Add(op.Mul(op.Reshape(normal, back, allowzero=0).named("whole"), scale), bias)
-
-    def check(
-        self, x: ir.Value, grouped: ir.Value, ones: ir.Value, zeros: ir.Value, back: ir.Value, scale: ir.Value,
-        bias: ir.Value,
-    ) -> Match:  # fmt: skip
-        return Match.all(
-            _holds(ones, 1),
-            _holds(zeros, 0),
-            _is_grouping(x, grouped),
-            _restores(back, x),
-            _channels(scale, x) is not None,
-            _channels(bias, x) is not None,
-        )
-
-    def rewrite(
-        self, op: Builder, x: ir.Value, grouped: ir.Value, scale: ir.Value, bias: ir.Value, epsilon: float
-    ) -> ir.Value:
-        sizes = _channels(scale, x) or ()
-        scale, bias = _reshaped(op, scale, sizes), _reshaped(op, bias, sizes)
-        return op.GroupNormalization(x, scale, bias, num_groups=dim(grouped, 1), epsilon=epsilon)
-
-
-def _is_grouping(x: ir.Value, grouped: ir.Value) -> bool:
-    """Whether `grouped` is x[N, C, ...] as [N, G, -1], with whole channels in each group."""
-    before, after, channels, groups = dims(x), dims(grouped), dim(x, 1), dim(grouped, 1)
-    if before is None or after is None or len(after) != 3 or len(before) < 3 or not channels or not groups:
-        return False
-    return same_dim(before[0], after[0]) and channels % groups == 0
-
-
-def _restores(back: ir.Value, x: ir.Value) -> bool:
-    """Whether Reshape to `back` gives something of as many elements as `x` the shape of `x`."""
-    target, own = ShapeValues().of(back), dims(x)
-    if target is None or own is None or len(target) != len(own):
-        return False
-    same = [element is not None and same_dim(element, size) for element, size in zip(target, own, strict=True)]
-    inferred = [index for index, element in enumerate(target) if element == -1]
-    return all(same) or (same.count(False) == 1 and inferred == [same.index(False)])
-
-
 RULES: tuple[Rewrite, ...] = (
     DecomposedToInstanceNormalization(),
     DecomposedToLayerNormalization(),
@@ -300,5 +249,4 @@ RULES: tuple[Rewrite, ...] = (
     BiasIntoLayerNormalization(),
     ScaleIntoInstanceNormalization(),
     BiasIntoInstanceNormalization(),
-    InstanceToGroupNormalization(),
 )

@@ -1,10 +1,14 @@
-"""Reductions that take up what is done before or after them."""
+"""Reductions that take up what is done after them.
+
+ReduceSum(x * x), ReduceSum(|x|) and the ReduceMean of planes stay: onnxruntime's ReduceSumSquare, ReduceL1 and
+GlobalAveragePool are slower (measured).
+"""
 
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Emit
 from onnxgrad.engine.passes.elements import ShapeValues
-from onnxgrad.engine.passes.queries import Dim, dims, int_values, is_float, producer, rank, readers, reduction, same_dim
+from onnxgrad.engine.passes.queries import Dim, dims, int_values, is_float, rank, reduction, same_dim
 from onnxgrad.engine.passes.rewrite import ANY, Builder, Leaf, Match, Ops, Pattern, Rewrite
 
 Attributes = dict[str, int | list[int]]
@@ -13,17 +17,14 @@ _REDUCTIONS = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
     *("ReduceSum", "ReduceSumSquare"),
 )
-_POOLED = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
 
 
-def _again(
-    op: Builder, reduced: ir.Value, kept: Attributes, *, op_type: str = "", x: ir.Value | None = None, **changed: int
-) -> ir.Value:
-    """The node that makes `reduced` once more, with another operator, input or attributes."""
+def _again(op: Builder, reduced: ir.Value, kept: Attributes, *, op_type: str = "", **changed: int) -> ir.Value:
+    """The node that makes `reduced` once more, with another operator or attributes."""
     node = reduced.producer()
     assert node is not None
     emit: Emit = getattr(op, op_type or node.op_type)
-    return emit(x or node.inputs[0], *node.inputs[1:], **{**kept, **changed})
+    return emit(*node.inputs, **{**kept, **changed})
 
 
 def _axes_of(node_output: ir.Value, given: ir.Value | None, size: int | None) -> tuple[int, ...] | None:
@@ -98,34 +99,6 @@ def _is_same(target: tuple[Dim | None, ...], wanted: list[Dim]) -> bool:
     return all(same) or (same.count(False) == 1 and target[same.index(False)] == -1)
 
 
-class SquareIntoReduceSum(Rewrite):
-    """ReduceSum(x * x) -> ReduceSumSquare(x)."""
-
-    def pattern(self, op: Ops, x: Leaf, axes: Leaf, kept: Leaf) -> Pattern:
-        square = op.either(op.Mul(x, x), op.Pow(x, 2.0).named("power"))
-        return op.ReduceSum(square, op.optional(axes), attributes=kept).named("y")
-
-    def check(self, x: ir.Value, y: ir.Value, power: ir.Value | None) -> Match:
-        same_rank = power is None or rank(power) == rank(x)
-        return Match.all(is_float(x), rank(x) is not None, same_rank, reduction(y) is not None)
-
-    def rewrite(self, op: Builder, x: ir.Value, y: ir.Value, kept: Attributes) -> ir.Value:
-        return _again(op, y, kept, op_type="ReduceSumSquare", x=x)
-
-
-class AbsIntoReduceSum(Rewrite):
-    """ReduceSum(|x|) -> ReduceL1(x)."""
-
-    def pattern(self, op: Ops, x: Leaf, axes: Leaf, kept: Leaf) -> Pattern:
-        return op.ReduceSum(op.Abs(x), op.optional(axes), attributes=kept).named("y")
-
-    def check(self, x: ir.Value, y: ir.Value) -> Match:
-        return Match.all(is_float(x), reduction(y) is not None)
-
-    def rewrite(self, op: Builder, x: ir.Value, y: ir.Value, kept: Attributes) -> ir.Value:
-        return _again(op, y, kept, op_type="ReduceL1", x=x)
-
-
 class SqrtIntoReduceSumSquare(Rewrite):
     """Sqrt(ReduceSumSquare(x)) -> ReduceL2(x)."""
 
@@ -139,35 +112,9 @@ class SqrtIntoReduceSumSquare(Rewrite):
         return _again(op, squares, kept, op_type="ReduceL2")
 
 
-class ReduceMeanToGlobalAveragePool(Rewrite):
-    """ReduceMean over the spatial axes of x[N, C, H, W] -> GlobalAveragePool(x)."""
-
-    def pattern(self, op: Ops, x: Leaf, axes: Leaf) -> Pattern:
-        return op.ReduceMean(x, op.optional(axes), attributes=ANY).named("y")
-
-    def check(self, x: ir.Value, y: ir.Value) -> Match:
-        return Match.all(
-            x.dtype in _POOLED, rank(x) in (4, 5), reduction(y) == (tuple(range(2, rank(x) or 0)), True),
-            not _is_of_normalization(x, y),
-        )  # fmt: skip
-
-    def rewrite(self, op: Builder, x: ir.Value) -> ir.Value:
-        return op.GlobalAveragePool(x)
-
-
-def _is_of_normalization(x: ir.Value, mean: ir.Value) -> bool:
-    """Whether a mean is that of a normalization, which runtimes look for: x - mean, or the mean of squares."""
-    product = producer(x, "Mul")
-    is_square = producer(x, "Pow") is not None or (product is not None and product.inputs[0] is product.inputs[1])
-    return is_square or any(node.op_type == "Sub" for node in readers(mean))
-
-
 RULES: tuple[Rewrite, ...] = (
     UnsqueezeIntoReduction(),
     SqueezeIntoReduction(),
     ReshapeIntoReduction(),
-    SquareIntoReduceSum(),
-    AbsIntoReduceSum(),
     SqrtIntoReduceSumSquare(),
-    ReduceMeanToGlobalAveragePool(),
 )

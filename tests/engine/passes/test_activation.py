@@ -1,8 +1,10 @@
 """Activation functions that exporters write out."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import onnxgrad as og
 from onnxgrad.engine.passes.fusions.activation import RULES
 from tests.engine.passes.checks import check, f32, model_of, operators
 from tests.engine.passes.special import SPECIAL, run_as_written
@@ -81,11 +83,6 @@ DONE = {
     "silu": ("s = Sigmoid(x) y = Mul(x, s)", 24, ["Swish"]),
     "quick gelu": ("a = Mul(x, quick) s = Sigmoid(a) y = Mul(s, x)", 24, ["Swish"]),
     "mish": ("s = Softplus(x) t = Tanh(s) y = Mul(x, t)", 18, ["Mish"]),
-    "softplus that does not overflow": (
-        "p = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(p, l)",
-        13,
-        ["Softplus"],
-    ),
     "sigmoid": ("n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s)", 13, ["Sigmoid"]),
     "sigmoid by a reciprocal": ("n = Neg(x) e = Exp(n) s = Add(e, one) y = Reciprocal(s)", 7, ["Sigmoid"]),
     "softsign": ("a = Abs(x) s = Add(a, one) y = Div(x, s)", 13, ["Softsign"]),
@@ -97,12 +94,6 @@ DONE = {
         ["LeakyRelu"],
     ),
     "prelu of one slope": ("y = PRelu(x, quarter)", 16, ["LeakyRelu"]),
-    "elu": ("e = Exp(x) d = Sub(e, one) c = Less(x, zero) y = Where(c, d, x)", 13, ["Elu"]),
-    "elu with a slope": (
-        "e = Exp(x) d = Sub(e, one) f = Mul(d, two) c = GreaterOrEqual(x, zero) y = Where(c, x, f)",
-        13,
-        ["Elu"],
-    ),
 }
 
 
@@ -115,8 +106,6 @@ def test_is_fused_with_the_same_values_nan_infinities_and_zeros(name):
     x = SPECIAL.astype(np.float32).reshape(2, 6)
     (want,), (got,) = run_as_written(model, x=x), run_as_written(result, x=x)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-    if "GreaterOrEqual" in body:
-        return  # onnxruntime's Where loses the sign of a zero that it takes from its first operand
     finite = np.abs(x) < 1e20
     np.testing.assert_array_equal(np.signbit(got[(want == 0) & finite]), np.signbit(want[(want == 0) & finite]))
 
@@ -139,12 +128,10 @@ KEPT = {
     "silu before opset 24": ("s = Sigmoid(x) y = Mul(x, s)", 23),
     "sigmoid of another value": ("n = Neg(x) s = Sigmoid(n) y = Mul(x, s)", 24),
     "mish before opset 18": ("s = Softplus(x) t = Tanh(s) y = Mul(x, t)", 17),
-    "softplus that overflows": ("e = Exp(x) s = Add(e, one) y = Log(s)", 13),
     "a maximum of a steeper line": ("a = Mul(two, x) y = Max(a, x)", 13),
     "a maximum of a falling line": ("a = Mul(minus, x) y = Max(a, x)", 13),
     "a choice at another place": ("a = Mul(x, quarter) c = Greater(x, one) y = Where(c, x, a)", 13),
     "a choice the other way round": ("a = Mul(x, quarter) c = Greater(x, zero) y = Where(c, a, x)", 13),
-    "elu that loses the sign of zero": ("e = Exp(x) d = Sub(e, one) c = Greater(x, zero) y = Where(c, x, d)", 13),
     "softsign of another shift": ("a = Abs(x) s = Add(a, two) y = Div(x, s)", 13),
     "softsign squared": ("a = Abs(x) s = Add(a, one) o = Div(x, s) y = Mul(s, o)", 13),
     "two over": ("n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(two, s)", 13),
@@ -199,3 +186,14 @@ def test_bodies_of_branches_are_rewritten():
         " else_branch = e () => (float[3] v) { v = Relu(x) }> }"
     )
     assert operators(check(model_of(graph, 24), *RULES, hits=1)) == ["If", "Relu", "Swish"]
+
+
+def test_bodies_of_functions_are_rewritten():
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 24, "f" : 1]>'
+        "g (float[3] x) => (float[3] y) { y = f.silu(x) }"
+        '<domain: "f", opset_import: ["" : 24]> silu (x) => (y) { s = Sigmoid(x) y = Mul(x, s) }'
+    )
+    result = check(og.load(proto), *RULES, hits=1)
+    (function,) = result.functions.values()
+    assert [node.op_type for node in function] == ["Swish"]

@@ -160,22 +160,3 @@ def test_scales_that_are_not_one_per_channel_stay_outside(shape):
     graph = f"g (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y) {{ {PLANES} n = Div(d, r) y = Mul(n, w) }}"
     model = model_of(graph, 11, eps=CONSTANTS["eps"], w=normal(*shape))
     assert operators(check(model, *RULES, hits=1)) == ["InstanceNormalization", "Mul"]
-
-
-GROUPS = (
-    "a = Reshape(x, split) n = InstanceNormalization(a, ones, zeros) s = Shape(x) b = Reshape(n, s)"
-    " c = Mul(b, w) y = Add(c, z)"
-)
-
-
-@pytest.mark.parametrize("opset, ones, shape, done", [
-    (21, 1.0, (6, 1, 1), True), (22, 1.0, (1, 6, 1, 1), True), (20, 1.0, (6, 1, 1), False),
-    (21, 2.0, (6, 1, 1), False), (21, 1.0, (6, 4, 4), False),
-])  # fmt: skip
-def test_groups_become_a_group_normalization(opset, ones, shape, done):
-    model = model_of(
-        f"g (float[N, 6, 4, 4] x) => (float[N, 6, 4, 4] y) {{ {GROUPS} }}", opset, 10, split=i64(0, 2, -1),
-        ones=f32(ones, ones), zeros=f32(0, 0), w=normal(*shape), z=normal(6, 1, 1),
-    )  # fmt: skip
-    found = operators(check(model, *RULES, hits=int(done)))
-    assert (found == ["GroupNormalization"]) == done
