@@ -21,7 +21,7 @@ from tests.sources import ROOT
 STANDARD = [case for case in CASES if case.runs32 and not case.op_domain and ("", case.op_type) in SCHEMAS]
 SAMPLE = list({case.op_type: case for case in reversed(STANDARD)}.values())  # the first case of each operator
 
-# The checker refuses the operator itself: its inference fails on the function body that the standard gives it.
+# The checker refuses the operator itself: it fails on the body that the standard gives, where axes are the default.
 UNCHECKED = {"MeanVarianceNormalization"}
 
 
