@@ -19,7 +19,6 @@ from onnxgrad.engine.ir.opset import raise_opset
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.engine.passes import remove_no_ops
 from onnxgrad.engine.passes.fold_constants import fold_constants
-from onnxgrad.engine.passes.fusions import arithmetic, chains, clip, conv, gemm, gemm_weights, pad, redistribute
 from onnxgrad.engine.passes.fusions import (
     activation,
     arithmetic,
@@ -163,33 +162,59 @@ def optimize_for_inference(
     start = time.perf_counter()
     disabled = _known_names([disable] if isinstance(disable, str) else disable)
     original = load(model)
-    copy = with_input_shapes(original, input_shapes) if input_shapes else clone(original)
+    try:
+        result = _optimized(original, disabled, opset, input_shapes, verify_each=False)
+    except VerificationError:
+        _optimized(original, disabled, opset, input_shapes, verify_each=True)  # says which pass it was
+        raise
+    optimization_report(result).seconds = time.perf_counter() - start
+    if check:
+        compare(original, result, check, input_shapes or {})
+    return result
+
+
+def _optimized(
+    original: ir.Model, disabled: tuple[str, ...], opset: int | None, shapes: Shapes | None, *, verify_each: bool
+) -> ir.Model:
+    copy = with_input_shapes(original, shapes) if shapes else clone(original)
     if opset is not None:
         raise_opset(copy, opset)
     _release_initializers(copy)
     annotated = {value.name for value in values_in(copy.graph) if value.type is not None}
-    report = _run(copy, disabled)
+    copy.meta[_REPORT] = _run(copy, disabled, verify_each)
     _forget_types(copy, annotated)
-    report.seconds = time.perf_counter() - start
-    if check:
-        compare(original, copy, check, input_shapes or {})
     return copy
 
 
-def _run(model: ir.Model, disabled: tuple[str, ...]) -> Optimization:
+def _run(model: ir.Model, disabled: tuple[str, ...], verify_each: bool) -> Optimization:
     _infer(model)
     origin = {value.name or "": value for value in values_in(model.graph)}
     scope, record = Scope(model, evaluate), dict[str, Hits]()
     steps = _steps([entry for entry in PASSES if name_of(entry) not in disabled])
-    rounds = 1
-    while sum(_step(scope, step, record) for step in steps) and rounds < _ROUNDS:
-        rounds += 1
+    rounds = _repeat(scope, steps, record, verify_each)
     hits = {name: record[name].hits for name in pass_names() if name in record and record[name].hits}
     reasons = {name: dict(found.reasons.most_common()) for name, found in record.items() if found.reasons}
     report = Optimization(rounds, 0.0, disabled, hits, reasons)
     report._went = {name: _follow(scope.moved, value) for name, value in origin.items()}
-    model.meta[_REPORT] = report
     return report
+
+
+def _repeat(scope: Scope, steps: Sequence[list[Rewrite] | Pass], record: dict[str, Hits], verify_each: bool) -> int:
+    """Run all steps until none changes anything; one rests while nothing changed since it ran. Returns the rounds.
+
+    The model is verified after every round, or after every step, which takes longer and says which pass broke it.
+    """
+    changes, seen = 0, [-1] * len(steps)
+    for rounds in range(1, _ROUNDS + 1):
+        before = changes
+        for index, step in enumerate(steps):
+            if seen[index] != changes:
+                changes += _step(scope, step, record, verify_each)
+                seen[index] = changes
+        if changes == before:
+            return rounds
+        verify(scope.model)
+    return _ROUNDS
 
 
 def _steps(entries: Sequence[Pass | Rewrite]) -> list[list[Rewrite] | Pass]:
@@ -204,8 +229,7 @@ def _steps(entries: Sequence[Pass | Rewrite]) -> list[list[Rewrite] | Pass]:
     return steps
 
 
-def _step(scope: Scope, step: list[Rewrite] | Pass, record: dict[str, Hits]) -> int:
-    """Run one step and verify the model after it."""
+def _step(scope: Scope, step: list[Rewrite] | Pass, record: dict[str, Hits], verify_after: bool) -> int:
     with hidden_defaults(scope.model.graph):
         if isinstance(step, list):
             count, name = apply_rewrites(scope, step, record), "the rewrites"
@@ -213,13 +237,13 @@ def _step(scope: Scope, step: list[Rewrite] | Pass, record: dict[str, Hits]) -> 
             count, name = step(scope), name_of(step)
             record.setdefault(name, Hits()).hits += count
     if count:
+        scope.forget_graphs()
+    if count and verify_after:
         try:
             verify(scope.model)
         except VerificationError as error:
-            fix = f'disable="{name}", and please report this'
-            raise VerificationError(
-                f"{name} broke the model. {error.what}", where=error.where, why=error.why, fix=fix
-            ) from error
+            what, fix = f"{name} broke the model. {error.what}", f'disable="{name}", and please report this'
+            raise VerificationError(what, where=error.where, why=error.why, fix=fix) from error
     return count
 
 

@@ -9,6 +9,14 @@ from onnxgrad.engine.passes.scope import Scope
 
 def inline_branches(scope: Scope) -> int:
     """If(constant) -> the branch that it takes."""
+    total = 0
+    while count := _inline_once(scope):  # a branch may hold another If
+        total += count
+        scope.forget_graphs()
+    return total
+
+
+def _inline_once(scope: Scope) -> int:
     count = 0
     for graph in list(scope.graphs()):
         for node in list(graph):

@@ -70,6 +70,8 @@ class Matcher:
             return
         if node.op_type not in pattern.op_types or node.domain != pattern.domain or node.graph is not self._graph:
             return
+        if not may_fit(pattern, node.op_type, kinds_of(node)):
+            return
         bound = self._attributes(pattern, node, fit)
         if bound is None:
             return
@@ -77,8 +79,8 @@ class Matcher:
         operands = list(node.inputs)
         while operands and operands[-1] is None:
             operands.pop()
-        yield from self._inputs(pattern.inputs, operands, begun)
         swaps = node.op_type in COMMUTATIVE and len(pattern.inputs) == len(operands) == 2
+        yield from self._inputs(pattern.inputs, operands, begun)
         if swaps and operands[0] is not operands[1]:
             yield from self._inputs(pattern.inputs, operands[::-1], begun)
 
@@ -96,10 +98,13 @@ class Matcher:
             yield from self._inputs(rest, operands[1:], found)
 
     def _attributes(self, pattern: NodePattern, node: ir.Node, fit: Fit) -> Fit | None:
-        if any(attribute.is_ref() for attribute in node.attributes.values()):
+        given_attributes = node.attributes
+        if not given_attributes and not pattern.attributes and not isinstance(pattern.rest, Leaf):
+            return fit
+        if any(attribute.is_ref() for attribute in given_attributes.values()):
             return None  # the value is known where the function is called
         defaults = default_attributes(node.domain, node.op_type, self._opset)
-        rest = {name: attribute.value for name, attribute in node.attributes.items()}
+        rest = {name: attribute.value for name, attribute in given_attributes.items()}
         for name, wanted in pattern.attributes:
             given = rest.pop(name, defaults.get(name))
             if isinstance(wanted, Leaf):
@@ -114,6 +119,40 @@ class Matcher:
         if isinstance(pattern.rest, Anything):
             return fit
         return fit if all(_same_attribute(value, defaults.get(name)) for name, value in rest.items()) else None
+
+
+Kind = tuple[str, bool]
+"""Of an operand: the operator that makes it, or "", and whether it may be a constant."""
+
+
+def kinds_of(node: ir.Node) -> list[Kind | None]:
+    """The kinds of the inputs of a node up to the last that is there; None for those that are absent."""
+    kinds: list[Kind | None] = []
+    for value in node.inputs:
+        maker = None if value is None else value.producer()
+        kind = "" if maker is None else maker.op_type
+        kinds.append(None if value is None else (kind, value.const_value is not None or kind == "Constant"))
+    while kinds and kinds[-1] is None:
+        kinds.pop()
+    return kinds
+
+
+def may_fit(pattern: NodePattern, op_type: str, kinds: list[Kind | None]) -> bool:
+    """Whether the inputs of a node are of the kinds that a pattern asks for: false for most nodes, and soon."""
+    if pattern.most_inputs is not None and len(kinds) > pattern.most_inputs:
+        return False
+    if _are_right(pattern, kinds):
+        return True
+    return len(kinds) == 2 and op_type in COMMUTATIVE and _are_right(pattern, kinds[::-1])
+
+
+def _are_right(pattern: NodePattern, kinds: list[Kind | None]) -> bool:
+    count = len(kinds)
+    for index, demand in pattern.demands:
+        kind = kinds[index] if index < count else None
+        if kind is None or not (kind[0] in demand if demand else kind[1]):
+            return False
+    return True
 
 
 def _leaf_takes(leaf: Leaf, value: ir.Value | None) -> bool:

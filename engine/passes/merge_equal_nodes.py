@@ -11,8 +11,10 @@ from onnxgrad.engine.passes.match import default_attributes
 from onnxgrad.engine.passes.purity import is_pure
 from onnxgrad.engine.passes.scope import Scope
 
-_Seen = Mapping[object, ir.Node]
+_Base = tuple[object, ...]
+_Seen = Mapping[_Base, tuple[ir.Node, ...]]
 _SMALL = 1024  # bytes of a tensor in an attribute that are compared
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def merge_equal_nodes(scope: Scope) -> int:
@@ -27,25 +29,36 @@ class _Merge:
     def __init__(self, scope: Scope, root: ir.Graph) -> None:
         self._scope, self._opset = scope, scope.opset(root)
         self._functions: Functions = scope.functions
+        self._attributes: dict[ir.Node, object] = {}
 
     def run(self, graph: ir.Graph, outer: _Seen) -> int:
-        """Merge in a graph and below; `outer` holds what the graphs around it have computed."""
+        """Merge in a graph and below; `outer` holds what the graphs around it have computed, by operator and inputs."""
         seen = dict(outer)
         count = 0
         for node in list(graph):
-            for body in bodies(node):
-                count += self.run(body, seen)
-            key = self._key(node)
-            if key is None:
+            if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
+                for body in bodies(node):
+                    count += self.run(body, seen)
                 continue
-            known = seen.setdefault(key, node)
-            if known is not node and self._replace(node, known):
+            base = (node.op_type, node.domain, *node.inputs)
+            alike = seen.get(base, ())
+            if alike and any(self._same(node, known) and self._replace(node, known) for known in alike):
                 count += 1
+            else:
+                seen[base] = (*alike, node)
         return count
 
+    def _same(self, node: ir.Node, known: ir.Node) -> bool:
+        key = self._key(node)
+        return key is not None and node.op_identifier() == known.op_identifier() and key == self._key(known)
+
     def _key(self, node: ir.Node) -> object:
-        if not is_pure(node, self._functions) or any(True for _ in bodies(node)):
-            return None
+        """The attributes that are not their defaults; None for a node that must not be merged."""
+        if node not in self._attributes:
+            self._attributes[node] = self._compute_key(node) if is_pure(node, self._functions) else None
+        return self._attributes[node]
+
+    def _compute_key(self, node: ir.Node) -> object:
         defaults = default_attributes(node.domain, node.op_type, self._opset)
         given: list[tuple[str, str, object]] = []
         for name, attribute in sorted(node.attributes.items()):
@@ -57,7 +70,7 @@ class _Merge:
                 return None
             if name not in defaults or value != _hashable(defaults[name]):
                 given.append((name, "", value))
-        return node.op_identifier(), tuple(node.inputs), tuple(given)
+        return tuple(given)
 
     def _replace(self, node: ir.Node, known: ir.Node) -> bool:
         wanted = [output for output in node.outputs if output.uses() or output.is_graph_output()]

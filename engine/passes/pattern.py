@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
@@ -55,6 +56,20 @@ class NodePattern:
     inputs: tuple[Pattern, ...]
     attributes: tuple[tuple[str, object], ...]
     rest: Leaf | Anything | None
+
+    @cached_property
+    def demands(self) -> tuple[tuple[int, frozenset[str]], ...]:
+        """Input -> the operators one of which must make it; CONSTANT where it must be a constant. Others are left out.
+
+        What most nodes fail, and is quick to ask.
+        """
+        asked = ((index, _demand(operand)) for index, operand in enumerate(self.inputs))
+        return tuple((index, demand) for index, demand in asked if demand is not None)
+
+    @cached_property
+    def most_inputs(self) -> int | None:
+        """The number of inputs that it takes at most; None for any number."""
+        return None if any(isinstance(operand, Leaf) and operand.many for operand in self.inputs) else len(self.inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +184,23 @@ def _node(
     return NodePattern(op_types, domain, operands, tuple(named.items()), rest)
 
 
+CONSTANT: Final = frozenset[str]()
+"""A demand of `NodePattern.demands`."""
+
+
+def _demand(operand: Pattern) -> frozenset[str] | None:
+    if isinstance(operand, Output):
+        return operand.node.op_types
+    if isinstance(operand, Literal):
+        return CONSTANT
+    if isinstance(operand, Leaf):
+        return CONSTANT if operand.constant and not operand.optional and not operand.many else None
+    demands = [_demand(option) for option in operand.options]
+    if not all(demands):
+        return None  # one of them is free, or a constant
+    return frozenset().union(*(demand for demand in demands if demand is not None))
+
+
 def depth(pattern: Pattern) -> int:
     """The number of nodes on the longest way through a pattern."""
     if isinstance(pattern, Output):
@@ -178,10 +210,13 @@ def depth(pattern: Pattern) -> int:
     return 0
 
 
+def starts_of(pattern: Pattern) -> list[NodePattern]:
+    """The nodes that may make what the pattern describes."""
+    if isinstance(pattern, Output):
+        return [pattern.node]
+    return [start for option in pattern.options for start in starts_of(option)] if isinstance(pattern, Either) else []
+
+
 def roots(pattern: Pattern) -> frozenset[tuple[str, str]]:
     """(domain, op_type) of the nodes that may make what the pattern describes."""
-    if isinstance(pattern, Output):
-        return frozenset((pattern.node.domain, op_type) for op_type in pattern.node.op_types)
-    if isinstance(pattern, Either):
-        return frozenset().union(*(roots(option) for option in pattern.options))
-    return frozenset()
+    return frozenset((start.domain, op_type) for start in starts_of(pattern) for op_type in start.op_types)

@@ -28,8 +28,8 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import ShapeError
 from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.passes.edit import is_dead, kinds_differ, needs_identity, remove_dead, replace_value
-from onnxgrad.engine.passes.match import EMPTY, Fit, Matcher, outputs_in, parameters_in
-from onnxgrad.engine.passes.pattern import ANY, Leaf, Ops, Output, Pattern, depth, roots
+from onnxgrad.engine.passes.match import EMPTY, Fit, Matcher, kinds_of, may_fit, outputs_in, parameters_in
+from onnxgrad.engine.passes.pattern import ANY, Leaf, NodePattern, Ops, Output, Pattern, depth, roots, starts_of
 from onnxgrad.engine.passes.scope import Scope
 
 __all__ = ["ANY", "Builder", "Hits", "Leaf", "Match", "Ops", "Output", "Pattern", "Rewrite", "apply_rewrites"]
@@ -170,10 +170,11 @@ class _Walk:
         self._scope, self._graph, self._record = scope, graph, record
         self._matcher = Matcher(graph, scope.opset(graph))
         self._start = EMPTY.bind("opset", scope.opset(graph))
-        self._rules: dict[tuple[str, str], list[Rewrite]] = {}
+        self._rules: dict[tuple[str, str], list[tuple[Rewrite, list[NodePattern]]]] = {}
         for rule in rules:
             for root in roots(rule.patterns[0]) if rule.since <= scope.opset(graph) else ():
-                self._rules.setdefault(root, []).append(rule)
+                starts = [start for start in starts_of(rule.patterns[0]) if root[1] in start.op_types]
+                self._rules.setdefault(root, []).append((rule, starts))
         self._reach = max((depth(pattern) for rule in rules for pattern in rule.patterns), default=0)
         self._queue: OrderedDict[ir.Node, None] = OrderedDict()
 
@@ -189,7 +190,11 @@ class _Walk:
         return count
 
     def _visit(self, node: ir.Node) -> bool:
-        return any(self._try(rule, node) for rule in self._rules[node.domain, node.op_type])
+        kinds, op_type = kinds_of(node), node.op_type
+        for rule, starts in self._rules[node.domain, op_type]:
+            if any(may_fit(start, op_type, kinds) for start in starts) and self._try(rule, node):
+                return True
+        return False
 
     def _try(self, rule: Rewrite, node: ir.Node) -> bool:
         for output in node.outputs:

@@ -27,13 +27,18 @@ class Scope:
     evaluate: Evaluate | None = None
     moved: dict[ir.Value, ir.Value] = field(default_factory=dict)
     _builders: dict[ir.Graph, Builder] = field(default_factory=dict)
+    _graphs: list[ir.Graph] | None = None
     _outermost: dict[ir.Graph, ir.Graph] = field(default_factory=dict)
 
     def graphs(self) -> Iterator[ir.Graph]:
         """The main graph, the bodies of functions, and all their sub-graphs: an outer one before the inner."""
-        for root in self.roots():
-            yield root
-            yield from root.subgraphs()
+        if self._graphs is None:
+            self._graphs = [graph for root in self.roots() for graph in (root, *root.subgraphs())]
+        return iter(self._graphs)
+
+    def forget_graphs(self) -> None:
+        """To be called when bodies or functions may have come or gone."""
+        self._graphs = None
 
     def roots(self) -> Iterator[ir.Graph]:
         """The main graph and the bodies of functions."""
