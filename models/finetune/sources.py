@@ -183,5 +183,13 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, length: int, inputs
     return {name: np.asarray(columns[name], np.int64) for name in inputs}
 
 
+def image_files(folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """All image files below a folder, in the order of their names. Raises: InputError where there are none."""
+    found = tuple(sorted(path for path in Path(folder).rglob("*") if _is_image(path)))
+    if not found:
+        raise InputError(f"no images in {os.fspath(folder)!r}", fix=f"files ending in {_IMAGES}")
+    return found
+
+
 def _is_image(path: Path) -> bool:
     return path.suffix.lower() in _IMAGES

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.importers.onnx import load
     from onnxgrad.models.finetune import schedule as schedules
     from onnxgrad.models.finetune.trainer import Trainer
+    from onnxgrad.models.quantize import quantize
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ _EXPORTS: dict[str, str] = {
     "load": "onnxgrad.importers.onnx",
     "optimization_report": "onnxgrad.engine.optimize",
     "optimize_for_inference": "onnxgrad.engine.optimize",
+    "quantize": "onnxgrad.models.quantize",
     "register_gradient": "onnxgrad.grad.registry",
     "replaced": "onnxgrad.engine.optimize",
     "save": "onnxgrad.exporters.onnx",
@@ -69,6 +71,7 @@ __all__ = [  # written out for type checkers
     "optimization_report",
     "optimize_for_inference",
     "optimizers",
+    "quantize",
     "register_gradient",
     "replaced",
     "save",

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from onnxgrad import __version__
-from onnxgrad.cli import bench, demo, finetune, inspect, models, optimize, run
+from onnxgrad.cli import bench, demo, finetune, inspect, models, optimize, quantize, run
 from onnxgrad.engine.errors import OnnxGradError
 
 
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
 app.command("optimize", epilog=optimize.EXAMPLE)(optimize.optimize)
+app.command("quantize", epilog=quantize.EXAMPLE)(quantize.quantize)
 app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 app.command("finetune", epilog=finetune.EXAMPLE)(finetune.finetune)
