@@ -150,6 +150,7 @@ class _Lowering:
         self._graphs = [main, *main.subgraphs()]
         self._following = {node: after for graph in self._graphs for node, after in _following(graph).items() if node}
         self._first = {graph: _following(graph)[None] for graph in self._graphs}
+        self._outside = {main: self._low if precision.inputs_outputs else ir.DataType.FLOAT}
         self._sizes = _from_shapes(self._graphs)
         self._slots: dict[ir.Node, _Slots] = {}
         self._now: dict[ir.Value, ir.DataType] = {}
@@ -175,11 +176,13 @@ class _Lowering:
         if self._stays(node):
             dtypes = [[ir.DataType.FLOAT if is_float else None for is_float in side] for side in floats]
             return _Slots(*dtypes)
-        if node.op_type in _CONTROL_FLOW:
-            dtypes = [[self._low if is_float else None for is_float in side] for side in floats]
-            return _Slots(*dtypes)
         schema = onnx.defs.get_schema(node.op_type, self._opset, "")
         lowered = self._lowered_types(schema, node)
+        if node.op_type in _CONTROL_FLOW:
+            passed = self._low if "V" in lowered else ir.DataType.FLOAT
+            self._outside.update(dict.fromkeys(bodies(node), passed))
+            dtypes = [[passed if is_float else None for is_float in side] for side in floats]
+            return _Slots(*dtypes)
         given = _type_names(schema.inputs, len(node.inputs)), _type_names(schema.outputs, len(node.outputs))
         dtypes = [
             [(self._low if name in lowered else ir.DataType.FLOAT) if is_float else None for name, is_float in pairs]
@@ -193,7 +196,7 @@ class _Lowering:
 
     def _stays(self, node: ir.Node) -> bool:
         """Whether a node goes on in float32."""
-        if node.domain != "" or node.op_type in self._precision.float32 or node in self._sizes:
+        if self._is_exact(node):
             return True
         values = [value for value in (*node.inputs, *node.outputs) if value is not None and value.name]
         if any(value.type is None for value in values):
@@ -204,28 +207,38 @@ class _Lowering:
             isinstance(value.type, ir.TensorType) for value in values
         )
 
+    def _is_exact(self, node: ir.Node) -> bool:
+        """Whether a node is to see its constants as they are."""
+        return node.domain != "" or node.op_type in self._precision.float32 or node in self._sizes
+
     def _lowered_types(self, schema: onnx.defs.OpSchema, node: ir.Node) -> set[str]:
         """The type variables of a node that become the shorter dtype."""
         names = {c.type_param_str for c in schema.type_constraints if _TYPES[self._low] in c.allowed_type_strs}
         taken = set(_type_names(schema.inputs, len(node.inputs)))
-        return names if node.op_type in _SET_OUTPUT else names & taken
+        return names if node.op_type in {*_SET_OUTPUT, *_CONTROL_FLOW} else names & taken
 
     def _settle(self, graph: ir.Graph) -> None:
         """Decide the dtype of the float32 values of one graph."""
-        is_main = graph is self._graphs[0]
         for value in graph.inputs:
             if _is_float32(value):
-                changes = not is_main or self._precision.inputs_outputs
-                self._now[value] = self._low if changes else ir.DataType.FLOAT
+                self._now[value] = self._outside[graph]
         for node in graph:
             for value, dtype in zip(node.outputs, self._slots[node].outputs, strict=True):
                 if dtype is not None:
                     self._now[value] = dtype
         for value in _own_constants(graph):
-            reads = [self._slots[user].inputs[index] for user, index in value.uses() if user in self._slots]
-            leaves = value.is_graph_output() and not (is_main and self._precision.inputs_outputs)
-            lowers = all(dtype == self._low for dtype in reads) and not leaves
-            self._now[value] = self._low if lowers else ir.DataType.FLOAT
+            self._now[value] = self._low if self._lowers(value) else ir.DataType.FLOAT
+
+    def _lowers(self, value: ir.Value) -> bool:
+        """Whether a constant is stored in the shorter dtype: all read it so, or it is large and rounding is allowed."""
+        if value.is_graph_output():
+            return False
+        tensor = _constant_tensor(value)
+        is_large = tensor is not None and tensor.size >= _STORED
+        return all(
+            self._slots[user].inputs[index] == self._low or (is_large and not self._is_exact(user))
+            for user, index in value.uses()
+        )
 
     def _retype(self, value: ir.Value, dtype: ir.DataType) -> None:
         if dtype != self._low:
@@ -254,7 +267,7 @@ class _Lowering:
 
     def _cast_outputs(self, graph: ir.Graph) -> None:
         is_main = graph is self._graphs[0]
-        wanted = ir.DataType.FLOAT if is_main and not self._precision.inputs_outputs else self._low
+        wanted = self._outside[graph]
         for index, value in enumerate(list(graph.outputs)):
             if value not in self._now or self._now[value] == wanted:
                 continue

@@ -58,7 +58,7 @@ def assert_near(model, copy, tolerance, feeds=None):
     want, got = (og.compile(m, optimize=False, providers="cpu", threads=1)(**feeds) for m in (model, copy))
     for name, array in want.items():
         assert got[name].dtype == array.dtype
-        error = np.abs(got[name].astype(np.float64) - array).max()
+        error = np.abs(got[name].astype(np.float64) - array.astype(np.float64)).max()
         assert error <= tolerance * np.abs(array).max(), f"{name}: {error}"
 
 
@@ -98,14 +98,14 @@ def test_only_weights_are_stored_in_half(dtype):
 
 
 def test_weights_of_bodies_and_functions_are_stored_in_half_too():
+    k, m = (f"Constant<value = float[300] {{{', '.join([number] * 300)}}}>()" for number in ("0.5", "0.25"))
     text = (
-        f'<ir_version: 8, opset_import: ["" : 18, "l" : 1]>\n'
+        '<ir_version: 8, opset_import: ["" : 18, "l" : 1]>\n'
         "g (float[2,300] x, bool c) => (float[2,300] y) { a = l.f(x) y = If(c) <"
-        "then_branch = t () => (float[2,300] u) { k = Constant<value = float[300] {%s}>() u = Add(a, k) }, "
+        f"then_branch = t () => (float[2,300] u) {{ k = {k} u = Add(a, k) }}, "
         "else_branch = e () => (float[2,300] v) { v = Neg(a) }> }\n"
-        '<domain: "l", opset_import: ["" : 18]> f (x) => (y) '
-        "{ k = Constant<value = float[300] {%s}>() y = Mul(x, k) }"
-    ) % (", ".join(["0.5"] * 300), ", ".join(["0.25"] * 300))
+        f'<domain: "l", opset_import: ["" : 18]> f (x) => (y) {{ k = {m} y = Mul(x, k) }}'
+    )
     model = og.load(onnx.parser.parse_model(text))
     result = lowered(model, Precision(weights_only=True), hits=2)
     assert_near(model, result, 0, {"x": weights(2, 300), "c": np.array(True)})
@@ -114,21 +114,44 @@ def test_weights_of_bodies_and_functions_are_stored_in_half_too():
 STAYS = {
     # name: text, opset, constants, nodes that stay in float32
     "sizes of Resize": (
-        "g (float[1,1,4,4] x) => (float[a,b,c,d] y) { r = Relu(x) y = Resize(r, , s) }", 18,
-        {"s": np.array([1, 1, 2, 2], np.float32)}, []),
+        "g (float[1,1,4,4] x) => (float[a,b,c,d] y) { r = Relu(x) y = Resize(r, , s) }",
+        18,
+        {"s": np.array([1, 1, 2, 2], np.float32)},
+        [],
+    ),
     "what comes from shapes": (
         "g (float[N,3] x) => (int64[2] y, float[N,3] z) { s = Shape(x) f = Cast<to=1>(s) m = Mul(f, "
         "k) y = Cast<to=7>(m) z = Abs(x) }",
-        18, {"k": np.array(1.5, np.float32)}, ["f", "m"]),
-    "sums that overflow": ("g (float[4,300] x) => (float[4] y) { a = Mul(x, k) n = ReduceL2<keepdims=0>(a, o) y = Relu(n) }", 18,
-        {"k": np.array(100, np.float32), "o": i64(1)}, ["n"]),
-    "quantization": ("g (float[4] x) => (float[4] y) { a = Abs(x) q = QuantizeLinear(a, s, z) d = DequantizeLinear(q, s, z) y = Neg(d) }",
-        13, {"s": np.array(0.1, np.float32), "z": np.array(3, np.int8)}, ["d"]),
+        18,
+        {"k": np.array(1.5, np.float32)},
+        ["f", "m"],
+    ),
+    "sums that overflow": (
+        "g (float[4,300] x) => (float[4] y) { a = Mul(x, k) n = ReduceL2<keepdims=0>(a, o) y = Relu(n) }",
+        18,
+        {"k": np.array(100, np.float32), "o": i64(1)},
+        ["n"],
+    ),
+    "quantization": (
+        "g (float[4] x) => (float[4] y) { a = Abs(x) q = QuantizeLinear(a, s, z) d = "
+        "DequantizeLinear(q, s, z) y = Neg(d) }",
+        13,
+        {"s": np.array(0.1, np.float32), "z": np.array(3, np.int8)},
+        ["d"],
+    ),
     "operators of other domains": (
-        "g (float[2,4] x) => (float[2,4] y) { a = Abs(x) b = com.microsoft.Gelu(a) y = Neg(b) }", 18, {}, ["b"]),
-    "LayerNormalization's mean": ("g (float[2,4] x, float[4] s) => (float[2,4] y, float[2,1] m) "
-        "{ y, m = LayerNormalization(x, s) }", 18, {}, ["m"]),
-}  # fmt: skip
+        "g (float[2,4] x) => (float[2,4] y) { a = Abs(x) b = com.microsoft.Gelu(a) y = Neg(b) }",
+        18,
+        {},
+        ["b"],
+    ),
+    "LayerNormalization's mean": (
+        "g (float[2,4] x, float[4] s) => (float[2,4] y, float[2,1] m) { y, m = LayerNormalization(x, s) }",
+        18,
+        {},
+        ["m"],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", STAYS)
@@ -158,6 +181,27 @@ def test_bodies_are_lowered(name):
     inside = {value.dtype for node in result.graph.all_nodes() for value in node.outputs}
     assert HALF in inside and ir.DataType.FLOAT in inside
     assert_near(model, result, 3e-3)
+
+
+@pytest.mark.parametrize("opset", [13, 16])
+def test_control_flow_that_does_not_take_the_dtype_passes_float32(opset):
+    constants = {"k": np.array(0.5, np.float32), "o": i64(1).reshape(()), "n": np.array(3, np.int64)}
+    model = model_of(BODIES["Loop"], opset, **constants)
+    result = lowered(model, Precision(BRAIN))
+    assert (result.graph[0].outputs[0].dtype == BRAIN) == (opset == 16)
+    assert_near(model, result, 3e-2)
+
+
+def test_weights_of_operators_that_do_not_take_the_dtype_are_stored_in_it():
+    model = model_of(
+        "g (float[1,8,5,5] x) => (float[a,b,c,d] y) { h = Relu(x) c = Conv(h, w) y = Relu(c) }",
+        18,
+        w=weights(8, 8, 3, 3),
+    )
+    result = lowered(model, Precision(BRAIN))
+    assert result.graph.initializers["w"].dtype == BRAIN
+    assert dtypes(result)["c"] == ir.DataType.FLOAT
+    assert_near(model, result, 2e-2)
 
 
 def test_operators_stay_on_request():
