@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.partition.report import Explanation
@@ -16,11 +15,8 @@ from onnxgrad.engine.runtime.plan import Plan
 from onnxgrad.engine.runtime.profile import Profile, profile_plan
 from onnxgrad.engine.runtime.providers import Provider
 from onnxgrad.engine.runtime.source import ModelLike, read_source
-from onnxgrad.engine.runtime.values import Array
+from onnxgrad.engine.runtime.values import Array, DeviceValue
 from onnxgrad.importers.onnx import load
-
-if TYPE_CHECKING:
-    from onnxruntime import OrtValue
 
 
 class CompiledFunction:
@@ -94,7 +90,7 @@ class CompiledFunction:
         results: Iterator[dict[str, Array]] = run_over(self.plan.run, self._reader, items, batch_size, workers)  # type: ignore[assignment]  # or lists, as in a call
         return results
 
-    def on_device(self, *args: object, **named: object) -> "dict[str, OrtValue]":
+    def on_device(self, *args: object, **named: object) -> dict[str, DeviceValue]:
         """A call whose outputs stay in the memory of the device: OrtValues, which other libraries read by DLPack.
 
         `torch.from_dlpack(value)`, `cupy.from_dlpack(value)`; an OrtValue is an input for the next call as it is.

@@ -13,6 +13,8 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 LIMIT = 2 * 2**30
@@ -115,10 +117,11 @@ def _surroundings() -> tuple[str, ...]:
     """The graphs hold layouts that suit one CPU and kernels of one version."""
     import onnxruntime
 
-    from onnxgrad import __version__
-
+    version = ""
+    with suppress(PackageNotFoundError):
+        version = metadata.version("onnxgrad")
     features = ""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         features = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
-    return (__version__, onnxruntime.__version__, platform.machine(), platform.processor(), features)
+    return (version, onnxruntime.__version__, platform.machine(), platform.processor(), features)

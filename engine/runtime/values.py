@@ -2,7 +2,7 @@
 
 import ctypes
 import math
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from onnxruntime import OrtValue
 
 Array = npt.NDArray[np.generic]
+
+DeviceValue: TypeAlias = "OrtValue"
+"""A tensor of onnxruntime, on the CPU or a device; other libraries read it by DLPack."""
 
 NUMPY_TYPES = frozenset(
     ir.DataType[name]
