@@ -26,7 +26,7 @@ help:
 	@echo "make test-slow  the tests that compare with PyTorch or take long (installs $(TORCH))"
 	@echo "make lint       everything of 'make test' but the tests"
 	@echo "make format     let ruff lay out the code"
-	@echo "make bench      every file of benchmarks/"
+	@echo "make bench      every benchmark of benchmarks/"
 	@echo "make clean      remove .venv and all caches inside this folder"
 
 demo: $(VENV)/.installed
@@ -48,8 +48,11 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# fuzz_import.py takes long and measures nothing; nets.py is what others share.
+NO_BENCH := benchmarks/fuzz_import.py benchmarks/nets.py
+
 bench: $(VENV)/.dev
-	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "== $$file"; $(PY) $$file; done
+	@set -e; for file in $(sort $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py))); do echo "== $$file"; $(PY) $$file; done
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
