@@ -3,11 +3,11 @@
 import json
 import sys
 
-import numpy as np
 import pytest
 
 from benchmarks import device_check
 from benchmarks.device_check import Skip, checks, make_setting, run_check
+from tests.engine.text_models import f32
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_without_a_gpu_the_checks_pass_or_are_skipped_with_the_reason(without_gp
 
 
 def test_outputs_that_differ_fail_a_check():
-    wrong = {"y": np.float32([1, 2.01])}
-    outcome = run_check("agreement", lambda: device_check._compare({"y": np.float32([1, 2])}, wrong))
+    wrong = {"y": f32([1, 2.01])}
+    outcome = run_check("agreement", lambda: device_check._compare({"y": f32([1, 2])}, wrong))
     assert outcome.status == "failed" and "5.0e-03 apart" in outcome.detail
     assert run_check("fine", lambda: device_check._compare(wrong, wrong)).status == "passed"
 

@@ -17,7 +17,7 @@ from onnxgrad.engine.ir.nesting import MAX_DEPTH
 from onnxgrad.engine.ir.serialize import serialize
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.importers.onnx import load
-from tests.engine.text_models import model_of
+from tests.engine.text_models import f32, model_of
 
 
 def nested(depth):
@@ -51,7 +51,7 @@ def test_the_deepest_file_loads_and_runs():
     verify(model)
     infer_shapes(model)
     run = compile(model, providers="cpu", threads=1)
-    np.testing.assert_array_equal(run(c=True, x=np.float32([-1, 2]))["y"], [0, 2])
+    np.testing.assert_array_equal(run(c=True, x=f32([-1, 2]))["y"], [0, 2])
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 2000])

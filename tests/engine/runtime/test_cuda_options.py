@@ -3,7 +3,7 @@ import pytest
 
 from onnxgrad.engine.compile import compile
 from onnxgrad.engine.errors import OptionError, ProviderError
-from onnxgrad.engine.runtime import feeds, providers
+from onnxgrad.engine.runtime import feeds, providers, values
 from onnxgrad.engine.runtime.cuda_options import cuda_options
 from onnxgrad.engine.runtime.providers import CUDA, Device, ProviderChoice, captures_graphs, device_of
 from tests.engine.text_models import RELU, compiled, floats, model_of
@@ -76,13 +76,12 @@ class OnDevice:
 
 
 def test_tensors_on_a_device_are_shared_and_not_copied_to_the_host(monkeypatch):
-    shared = []
+    shared, from_dlpack = [], values.from_dlpack
 
     def share(tensor):
         shared.append(tensor)
-        return feeds_from_dlpack(tensor.array)
+        return from_dlpack(tensor.array)
 
-    feeds_from_dlpack = feeds.from_dlpack
     monkeypatch.setattr(feeds, "from_dlpack", share)
     tensor = OnDevice(floats(2, 3))
     np.testing.assert_array_equal(compiled(RELU)(tensor)["y"], np.maximum(floats(2, 3), 0))
