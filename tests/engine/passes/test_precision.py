@@ -168,8 +168,9 @@ def test_some_stay_in_float32(name):
 BODIES = {
     "If": "g (float[2,3] x, bool c) => (float[2,3] y) { a = Abs(x) y = If(c) <then_branch = t () => (float[2,3] u) "
     "{ u = Mul(a, k) }, else_branch = e () => (float[2,3] v) { l = CumSum(a, o) v = Neg(l) }> }",
-    "Loop": "g (float[2,3] x, bool c) => (float[2,3] y, float[i,2,3] s) { y, s = Loop(n, , x) <body = b (int64 i, bool q, "
-    "float[2,3] h) => (bool p, float[2,3] r, float[2,3] t) { p = Identity(q) r = Mul(h, k) t = CumSum(r, o) }> }",
+    "Loop": "g (float[2,3] x, bool c) => (float[2,3] y, float[i,2,3] s) { y, s = Loop(n, , x) "
+    "<body = b (int64 i, bool q, float[2,3] h) => (bool p, float[2,3] r, float[2,3] t) "
+    "{ p = Identity(q) r = Mul(h, k) t = CumSum(r, o) }> }",
 }
 
 
