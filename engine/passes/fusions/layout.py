@@ -8,7 +8,6 @@ import onnx_ir as ir
 from onnxgrad.engine.passes.queries import (
     Dim,
     all_equal,
-    broadcasts_into,
     constant_value,
     dim,
     dims,
@@ -187,24 +186,10 @@ class RemoveReduce(Rewrite):
         return x if keepdims or not axes else op.Squeeze(x, list(from_front(axes, rank(x)) or ()))
 
 
-class RemoveWhere(Rewrite):
-    """Where(c, x, x) -> x, where the condition does not make it larger."""
-
-    def pattern(self, op: Ops, c: Leaf, x: Leaf) -> Pattern:
-        return op.Where(c, x, x)
-
-    def check(self, c: ir.Value, x: ir.Value) -> Match:
-        return Match.all(broadcasts_into(c, x))
-
-    def rewrite(self, op: Builder, x: ir.Value) -> ir.Value:
-        return x
-
-
 RULES: tuple[Rewrite, ...] = (
     ReshapeTransposeToDepthToSpace(),
     ReshapeTransposeToSpaceToDepth(),
     RemovePool(),
     RemoveResize(),
     RemoveReduce(),
-    RemoveWhere(),
 )

@@ -73,12 +73,6 @@ BETTER = {
         {"o": i64(-2)},
         ["Abs", "Squeeze"],
     ),
-    "Where of one": (
-        "g (bool[3] c, float[2,3] x) => (float[a,b] y) { a = Where(c, x, x) y = Abs(a) }",
-        13,
-        {},
-        ["Abs"],
-    ),
 }
 
 KEPT = {
@@ -136,8 +130,6 @@ KEPT = {
         {"o": i64(1)},
     ),
     "ReduceL2 of nothing": ("g (float[2,3] x) => (float[a,b] y) { y = ReduceL2<axes=[0]>(x) }", 13, {}),
-    "Where of two": ("g (bool[3] c, float[2,3] x, float[2,3] z) => (float[a,b] y) { y = Where(c, x, z) }", 13, {}),
-    "Where that broadcasts": ("g (bool[4,2,3] c, float[2,3] x) => (float[a,b,d] y) { y = Where(c, x, x) }", 13, {}),
 }
 
 
