@@ -70,7 +70,8 @@ class FeedReader:
         if len(feeds) != len(named):
             self._unknown(named)
         for symbol, places in self._shared:
-            self._compare(symbol, places, feeds)
+            if not _agree(places, feeds):
+                self._compare(symbol, places, feeds)
         return feeds
 
     def _name(self, args: tuple[object, ...], named: Mapping[str, object]) -> Mapping[str, object]:
@@ -131,6 +132,20 @@ class FeedReader:
     def _expected(self, why: str) -> str:
         takes = f"the model is {self.signature}"
         return f"{why}; {takes}" if why else takes
+
+
+def _agree(places: list[tuple[str, int]], feeds: Mapping[str, Feed]) -> bool:
+    """Whether axes of one name have one size, as far as that is quickly seen: every input an array."""
+    size = -1
+    for name, axis in places:
+        feed = feeds.get(name)
+        if type(feed) is not np.ndarray:
+            return False
+        if size != feed.shape[axis]:
+            if size >= 0:
+                return False
+            size = feed.shape[axis]
+    return True
 
 
 class _Slot:
