@@ -110,6 +110,12 @@ def test_is_fused_with_the_same_values_nan_infinities_and_zeros(name):
     np.testing.assert_array_equal(np.signbit(got[(want == 0) & finite]), np.signbit(want[(want == 0) & finite]))
 
 
+@pytest.mark.parametrize("name", DONE)
+def test_is_found_among_all_passes(name):
+    body, opset, expected = DONE[name]
+    assert operators(og.optimize_for_inference(model_with(body, opset))) == expected
+
+
 # name: body, opset
 KEPT = {
     "another reader": (f"{RELU6} m = Mul(x, c) o = Div(m, six) z = Mul(c, o) y = Add(o, z)", 14),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import onnxgrad as og
 from onnxgrad.engine.passes.fusions import attention, rotary
 from tests.engine.passes.checks import check, f32, i64, model_of, operators
 
@@ -39,7 +40,7 @@ DONE = {
 
 
 @pytest.mark.parametrize("name", DONE)
-@pytest.mark.parametrize("opset", [23, 24])
+@pytest.mark.parametrize("opset", [23, 24, 25])
 def test_is_one_attention_with_the_same_values(name, opset):
     assert operators(check(model_with(DONE[name], opset), *RULES, hits=1)) == ["Attention"]
 
@@ -102,6 +103,12 @@ WHOLE = ", ".join(f"float[N, 5, 12] {name}" for name in "qkv")
 def test_heads_are_split_and_joined_by_the_attention(join, mask):
     model = model_with(layer(join, mask), inputs=WHOLE, out="a, b, c")
     assert operators(check(model, *RULES, hits=2)) == ["Attention"]
+
+
+def test_a_layer_is_found_among_all_passes_and_at_a_raised_opset():
+    model = model_with(layer("join", "causal"), 17, WHOLE, "a, b, c")
+    assert "Attention" not in operators(og.optimize_for_inference(model))
+    assert operators(og.optimize_for_inference(model, opset=23)) == ["Attention"]
 
 
 def test_heads_that_are_joined_otherwise_stay():

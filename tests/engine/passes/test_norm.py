@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import onnxgrad as og
 from onnxgrad.engine.passes.fusions.norm import RULES
 from tests.engine.passes.checks import check, f32, i64, model_of, operators
 from tests.engine.passes.special import run_as_written
@@ -92,6 +93,12 @@ def test_is_fused_with_the_same_values(name):
     x = feeds(2, 4, 6)
     (want,), (got,) = run_as_written(model, x=x), run_as_written(result, x=x)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_is_found_among_all_passes(name):
+    body, opset, expected = DONE[name]
+    assert operators(og.optimize_for_inference(model_with(body, opset))) == expected
 
 
 KEPT = {
