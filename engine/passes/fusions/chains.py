@@ -1,7 +1,8 @@
 """Products and sums with constants in turn become one.
 
 The order of operations changes, so only where neither overflow nor cancellation can tell: a product is not taken
-apart where its first step may overflow and the second bring it back, and (x + c) - c, which rounds x, stays.
+apart where its first step may overflow and the second bring it back, and (x + c) - c, which rounds x, stays. Nor where
+the result is an angle: the sine of a large number turns the last bit of that number into another value.
 """
 
 import numpy as np
@@ -17,6 +18,28 @@ _LARGEST_GAIN = 2.0**64  # what comes after a product may not enlarge what was l
 _LARGEST_HALF_GAIN = 2.0**10  # in float16
 
 
+_PERIODIC = frozenset({"Sin", "Cos", "Tan", "Mod", "Floor", "Ceil", "Round"})
+_CARRIED_BY = frozenset(
+    {
+        *("Add", "Sub", "Mul", "Div", "Neg", "Sum", "CumSum", "Resize", "Upsample", "Concat", "Split", "Identity"),
+        *(
+            "Transpose",
+            "Reshape",
+            "Squeeze",
+            "Unsqueeze",
+            "Flatten",
+            "Slice",
+            "Gather",
+            "Expand",
+            "Pad",
+            "Cast",
+            "Tile",
+        ),
+    }
+)
+_STEPS = 12
+
+
 class MergeScales(Rewrite):
     """(x * c) * d -> x * (c * d), for constants c and d; division and integers too."""
 
@@ -25,12 +48,38 @@ class MergeScales(Rewrite):
         return op.one_of(("Mul", "Div"), inner, op.constant(d)).named("y")
 
     def check(self, h: ir.Value, y: ir.Value, c: ir.Value, d: ir.Value) -> Match:
-        return Match.when(_scale(h, y, c, d) is not None, "overflow, rounding or size of the constant would differ")
+        return Match.all(
+            Match.when(_scale(h, y, c, d) is not None, "overflow, rounding or size of the constant would differ"),
+            Match.when(_is_exact(c) or _is_exact(d) or not _becomes_angle(y), "it is an angle, and would be rounded"),
+        )
 
     def rewrite(self, op: Builder, x: ir.Value, h: ir.Value, y: ir.Value, c: ir.Value, d: ir.Value) -> ir.Value:
         number = _scale(h, y, c, d)
         assert number is not None
         return op.Div(x, op.constant(number)) if _kinds(h, y) == ("Div", "Div") else op.Mul(x, op.constant(number))
+
+
+def _is_exact(factor: ir.Value) -> bool:
+    """Whether multiplying by this constant rounds nothing: powers of two, and integers of integer types."""
+    array = constant_value(factor, _LIMIT)
+    if array is None or not is_float(factor):
+        return array is not None
+    mantissas, _ = np.frexp(np.abs(array.astype(np.float64)))
+    return bool((mantissas == 0.5).all())
+
+
+def _becomes_angle(value: ir.Value) -> bool:
+    """Whether `value` arrives, moved and scaled at most, where only its remainder counts."""
+    front, seen = [value], {value}
+    for _ in range(_STEPS):
+        nodes = {user for read in front for user, _ in read.uses()}
+        if any(node.op_type in _PERIODIC for node in nodes):
+            return True
+        front = [
+            output for node in nodes if node.op_type in _CARRIED_BY for output in node.outputs if output not in seen
+        ]
+        seen.update(front)
+    return False
 
 
 def _kinds(h: ir.Value, y: ir.Value) -> tuple[str, str]:

@@ -48,6 +48,11 @@ DONE = {
         {},
         ["Add", "Cast", "Not", "Where"],
     ),
+    "factors of an angle, one a power of two": (
+        "h = Mul(x, a) g = Mul(h, b) y = Sin(g)",
+        {"a": f32(2), "b": f32(6.2831855)},
+        ["Mul", "Sin"],
+    ),
     "where true": ("h = Where(a, x, z) y = Neg(h)", {"a": np.array(True)}, ["Neg"]),
     "where false": ("h = Where(a, x, z) y = Neg(h)", {"a": np.zeros(12, bool)}, ["Neg"]),
     "where the same": ("h = Where(p, x, x) y = Neg(h)", {}, ["Neg"]),
@@ -85,6 +90,10 @@ KEPT = {
     "factors whose product is larger than they": (
         "h = Mul(x, a) g = Mul(h, b) y = ReduceSum<keepdims=0>(g, k)",
         {"a": np.full((1, 12), 2, np.float32), "b": np.full((2, 1), 3, np.float32), "k": i64(0)},
+    ),
+    "an angle that would be rounded": (
+        "h = Mul(x, a) g = Mul(h, b) r = Neg(g) y = Sin(r)",
+        {"a": f32(6.2831855), "b": f32(300)},
     ),
     "a root of what may be negative": ("y = Pow(x, a)", {"a": np.float32(0.5)}),
     "a root of what may be -0.0": ("h = Sqrt(x) y = Pow(h, a)", {"a": np.float32(0.5)}),
