@@ -1,7 +1,7 @@
 """Write ONNX: a proto, or a file with or without external data. A file is complete or not there at all."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import ModelError, OptionError
+from onnxgrad.engine.ir.file_tensor import FileTensor
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import serialize
 
@@ -88,7 +89,7 @@ def _save_with_data(model: ir.Model, path: Path, data_name: str) -> None:
     targets = [value for value in _initializers(model) if _goes_out(value)]
     layout = _layout(targets)
     references = {
-        value: ir.ExternalTensor(
+        value: FileTensor(
             data_name,
             offset,
             _tensor(value).nbytes,
@@ -166,9 +167,12 @@ def _write_tensors(file: BinaryIO, values: list[ir.Value], offsets: list[int]) -
     position = 0
     for value, offset in zip(values, offsets, strict=True):
         file.write(b"\0" * (offset - position))
-        content = _tensor(value).tobytes()
-        file.write(content)
-        position = offset + len(content)
+        tensor = _tensor(value)
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.tofile(file)
+        else:
+            file.write(tensor.tobytes())
+        position = offset + tensor.nbytes
 
 
 @contextmanager
@@ -200,7 +204,7 @@ def _in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 @contextmanager
-def _replaced(tensors: "dict[ir.Value, ir.TensorProtocol] | dict[ir.Value, ir.ExternalTensor]") -> Iterator[None]:
+def _replaced(tensors: Mapping[ir.Value, ir.TensorProtocol]) -> Iterator[None]:
     """For a while, the values have these tensors."""
     before = [(value, value.const_value) for value in tensors]
     for value, tensor in tensors.items():

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from onnxgrad.engine.errors import ModelError
+from onnxgrad.engine.ir.file_tensor import share_mappings
 from onnxgrad.engine.ir.functions import link_functions
 from onnxgrad.engine.ir.nesting import nested_too_deep
 from onnxgrad.engine.ir.serialize import DIM_NAMES
@@ -139,6 +140,7 @@ def _to_model(proto: onnx.ModelProto, where: str, base_dir: str | os.PathLike[st
     if base_dir is not None:
         for graph in (model.graph, *(function.graph for function in model.functions.values())):
             ir.external_data.set_base_dir(graph, os.path.abspath(base_dir))
+        share_mappings(model)
     model.graph.meta[DIM_NAMES] = dim_names
     link_functions(model)
     return model

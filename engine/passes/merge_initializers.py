@@ -2,14 +2,16 @@
 
 import hashlib
 from collections import defaultdict
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxgrad.engine.ir.file_tensor import first_bytes
 from onnxgrad.engine.passes.edit import replace_value
 from onnxgrad.engine.passes.scope import Scope
 
 _Key = tuple[ir.DataType, tuple[int, ...]]
-_GLANCE = 64  # elements
+_GLANCE = 256  # bytes
 
 
 def merge_initializers(scope: Scope) -> int:
@@ -44,10 +46,29 @@ def _equal_content(group: list[tuple[ir.Value, ir.TensorProtocol]]) -> list[list
         return []
     alike: defaultdict[bytes, list[tuple[ir.Value, ir.TensorProtocol]]] = defaultdict(list)
     for value, tensor in group:
-        alike[tensor.numpy().reshape(-1)[:_GLANCE].tobytes()].append((value, tensor))
+        alike[first_bytes(tensor, _GLANCE)].append((value, tensor))
     equal: defaultdict[bytes, list[ir.Value]] = defaultdict(list)
     for start, candidates in alike.items():
         for value, tensor in candidates if len(candidates) > 1 else ():
-            rest = hashlib.blake2b(tensor.tobytes(), digest_size=32).digest() if tensor.size > _GLANCE else b""
+            rest = _digest(tensor) if tensor.nbytes > _GLANCE else b""
             equal[start + rest].append(value)
     return list(equal.values())
+
+
+def _digest(tensor: ir.TensorProtocol) -> bytes:
+    if not isinstance(tensor, ir.ExternalTensor):
+        return hashlib.blake2b(tensor.tobytes(), digest_size=32).digest()
+    sink = _Digest(hashlib.blake2b(digest_size=32))
+    tensor.tofile(sink)
+    return sink.hash.digest()
+
+
+@dataclass(frozen=True)
+class _Digest:
+    """Takes the bytes of a file piece by piece."""
+
+    hash: hashlib.blake2b
+
+    def write(self, piece: bytes | memoryview) -> None:
+        """Add the next bytes."""
+        self.hash.update(piece)
