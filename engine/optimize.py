@@ -42,6 +42,7 @@ from onnxgrad.engine.passes.fusions import (
     slicing,
     softmax,
     transpose,
+    unrolled,
 )
 from onnxgrad.engine.passes.fusions.move_transposes import move_transposes
 from onnxgrad.engine.passes.inline_branches import inline_branches
@@ -83,6 +84,7 @@ PASSES: tuple[Pass | Rewrite, ...] = (
     *transpose.RULES,
     *slicing.RULES,
     *concat.RULES,
+    *unrolled.RULES,
     *reduce.RULES,
     *layout.RULES,
     *pad.RULES,

@@ -21,17 +21,26 @@ def move_transposes(scope: Scope) -> int:
         opset = scope.opset(graph)
         tried: set[tuple[ir.Node, tuple[int, ...]]] = set()
         for node in list(graph) if opset else []:
-            order = _order(node) if node.graph is graph else None
-            if order is None:
-                continue
-            region = _Region(scope, graph, order, opset)
-            region.grow([user for user, _ in node.outputs[0].uses() if (user, tuple(order)) not in tried])
-            tried.update((member, tuple(order)) for member in region.members)
-            region.shrink()
-            if region.members and region.cost() < 0:
-                region.rewrite()
-                count += 1
+            for order, seeds in _starts(node, graph):
+                region = _Region(scope, graph, order, opset)
+                region.grow([seed for seed in seeds if (seed, tuple(order)) not in tried])
+                tried.update((member, tuple(order)) for member in region.members)
+                region.shrink()
+                if region.members and region.cost() < 0:
+                    region.rewrite()
+                    count += 1
+                    break
     return count
+
+
+def _starts(node: ir.Node, graph: ir.Graph) -> list[tuple[list[int], list[ir.Node]]]:
+    """Around a Transpose: the nodes behind it, by its order; the one in front of it, by the order that undoes it."""
+    order = _order(node) if node.graph is graph else None
+    if order is None or node.inputs[0] is None:
+        return []
+    maker = node.inputs[0].producer()
+    behind = [user for user, _ in node.outputs[0].uses()]
+    return [(order, behind), (np.argsort(order).tolist(), [] if maker is None else [maker])]
 
 
 def _order(node: ir.Node) -> list[int] | None:
@@ -138,9 +147,10 @@ class _Region:
             return int(bool(others) or value.is_graph_output()) - len(cancelled)
         if not any(self._reads(user, value) for user in readers) or self._is_free(value):
             return 0
-        if self._source(value) is None:
-            return 1
-        return -int(not value.is_graph_output() and all(self._reads(user, value) for user in readers))
+        maker = value.producer()
+        is_made = maker is not None and self._merges(maker)
+        goes = int(is_made and not value.is_graph_output() and all(self._reads(user, value) for user in readers))
+        return int(self._source(value) is None) - goes
 
     def _reads(self, user: ir.Node, value: ir.Value) -> bool:
         form = self.members.get(user)
@@ -161,7 +171,7 @@ class _Region:
         """Write the nodes anew, for permuted operands."""
         made: dict[ir.Value, ir.Value] = {}
         old = [node for node in self._graph if node in self.members]
-        sources = [value.producer() for value in self._values(self.members) if self._source(value) is not None]
+        sources = [maker for value in self._values(self.members) if (maker := value.producer()) is not None]
         for node in old:
             op = self._scope.builder(self._graph, before=node)
             form = self.members[node]
@@ -173,7 +183,7 @@ class _Region:
         for node in old:
             for value in node.outputs:
                 self._hand_over(value, made[value])
-        remove_dead([*reversed(old), *(maker for maker in sources if maker is not None)])
+        remove_dead([*reversed(old), *sources])
 
     def _permuted_value(self, op: RecordingBuilder, value: ir.Value | None, made: dict[ir.Value, ir.Value]) -> ir.Value:
         assert value is not None
@@ -189,9 +199,17 @@ class _Region:
             return value
         array = constant_value(value) if self._is_free(value) else None
         if array is None:
-            return op.Transpose(value, perm=self._inverse)
+            return self._turned_back(op, value)
         array = array.reshape((1,) * (len(self._order) - array.ndim) + array.shape)
         return op.constant(np.ascontiguousarray(array.transpose(self._inverse)))
+
+    def _turned_back(self, op: RecordingBuilder, value: ir.Value) -> ir.Value:
+        """x' for a value from outside: one Transpose of it, or of what it is a Transpose of."""
+        node = producer(value, "Transpose")
+        order = None if node is None else _order(node)
+        if node is None or order is None or node.inputs[0] is None:
+            return op.Transpose(value, perm=self._inverse)
+        return op.Transpose(node.inputs[0], perm=[order[axis] for axis in self._inverse])
 
     def _hand_over(self, value: ir.Value, new: ir.Value) -> None:
         """Give the readers outside the region what they read before."""

@@ -143,6 +143,14 @@ def _pad(node: ir.Node, order: Sequence[int], attributes: Settings, opset: int) 
     return Permuted((0,), {1: moved.reshape(-1).tolist(), **dict(enumerate(node.inputs[2:], 2))}, attributes)
 
 
+def _matmul(node: ir.Node, order: Sequence[int], attributes: Settings, opset: int) -> Permuted | None:
+    """A product with one matrix, where the last axis stays."""
+    w = node.inputs[1]
+    if w is None or rank(w) != 2 or order[-1] != len(order) - 1:
+        return None
+    return Permuted((0,), {1: w}, attributes)
+
+
 _RULES: dict[str, Rule] = {
     **dict.fromkeys((*_UNARY, "Clip"), _unary),
     **dict.fromkeys(_BROADCAST, _broadcast),
@@ -151,6 +159,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _scaled),
     "Concat": _axis(1, 4),
     "Split": _axis(0, 2),
+    "MatMul": _matmul,
     "Dropout": _dropout,
     "Slice": _slice,
     "Pad": _pad,

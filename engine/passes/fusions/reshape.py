@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.passes.fusions.again import write_again
 from onnxgrad.engine.passes.queries import (
     Dim,
+    constant_value,
     dims,
     element_count,
     from_front,
@@ -218,6 +220,24 @@ class FoldSqueezeIntoReduce(Rewrite):
         return write_again(op, h, x, axes, keepdims=0)
 
 
+class MoveBiasInFrontOfSqueeze(Rewrite):
+    """Add(Squeeze(Conv(x, w)), c) -> Squeeze(Add(Conv(x, w), c)), where the convolution has no bias yet."""
+
+    def pattern(self, op: Ops, x: Leaf, w: Leaf, axes: Leaf, c: Leaf) -> Pattern:
+        h = op.one_of(("Conv", "ConvTranspose"), x, w, attributes=ANY).named("h")
+        return op.Add(op.Squeeze(h, op.optional(axes), attributes=ANY).named("s"), op.constant(c))
+
+    def check(self, h: ir.Value, s: ir.Value, c: ir.Value) -> Match:
+        removed, size, own = _axes(s, "Squeeze"), rank(s), rank(c)
+        return Match.all(removed is not None, size is not None and own is not None and own <= size, rank(h) is not None)
+
+    def rewrite(self, op: Builder, h: ir.Value, s: ir.Value, c: ir.Value) -> ir.Value:
+        removed, array = list(_axes(s, "Squeeze") or ()), constant_value(c)
+        assert array is not None
+        wide = array.reshape((1,) * ((rank(s) or 0) - array.ndim) + array.shape)
+        return op.Squeeze(op.Add(h, op.constant(np.expand_dims(wide, tuple(removed)))), removed)
+
+
 def _reduced_axes(h: ir.Value) -> tuple[int, ...] | None:
     node = h.producer()
     x = None if node is None else node.inputs[0]
@@ -230,4 +250,9 @@ def _reduced_axes(h: ir.Value) -> tuple[int, ...] | None:
     return from_front(axes, rank(x)) if axes else None
 
 
-RULES: tuple[Rewrite, ...] = (MergeReshapes(), MoveReshapeOverElementwise(), FoldSqueezeIntoReduce())
+RULES: tuple[Rewrite, ...] = (
+    MergeReshapes(),
+    MoveReshapeOverElementwise(),
+    FoldSqueezeIntoReduce(),
+    MoveBiasInFrontOfSqueeze(),
+)

@@ -200,6 +200,25 @@ KEPT = {
     ),
 }
 
+BIAS = "g (float[1,2,1,W] x) => (float[a,b,c] y) {{ h = Conv({conv}) s = Squeeze(h, o) y = Add(s, c) }}"
+
+
+def test_a_bias_behind_a_squeeze_moves_to_its_convolution():
+    weights = {"w": np.ones((3, 2, 1, 2), np.float32), "o": i64(-2), "c": np.arange(3, dtype=np.float32).reshape(3, 1)}
+    result = check(model_of(BIAS.format(conv="x, w"), 13, **weights), *RULES, hits=1)
+    assert [node.op_type for node in result.graph if node.op_type != "Constant"] == ["Conv", "Add", "Squeeze"]
+
+
+def test_a_bias_stays_where_the_convolution_has_one():
+    weights = {"w": np.ones((3, 2, 1, 2), np.float32), "o": i64(2), "c": np.ones((3, 1), np.float32)}
+    check(model_of(BIAS.format(conv="x, w, b"), 13, b=np.ones(3, np.float32), **weights), *RULES, hits=0)
+
+
+def test_a_bias_of_more_dimensions_stays():
+    weights = {"w": np.ones((3, 2, 1, 2), np.float32), "o": i64(2), "c": np.ones((2, 1, 3, 1), np.float32)}
+    text = BIAS.format(conv="x, w").replace("float[a,b,c]", "float[d,a,b,c]")
+    check(model_of(text, 13, **weights), *RULES, hits=0)
+
 
 @pytest.mark.parametrize("name", BETTER)
 def test_fewer_are_left(name):

@@ -115,6 +115,13 @@ BETTER = {
         {},
         ["MatMul"],
     ),
+    "in front of MatMul and behind it": (
+        "g (float[N,6,4] x) => (float[a,b,c] y) { a = Transpose<perm=[2,0,1]>(x) m = MatMul(a, w) b = Add(m, k) "
+        "r = Relu(b) y = Transpose<perm=[1,0,2]>(r) }",
+        18,
+        {"w": np.ones((6, 5), np.float32), "k": np.arange(5, dtype=np.float32)},
+        ["Add", "MatMul", "Relu", "Transpose"],
+    ),
     "around ArgMax": (
         f"g (float[2,3,4,5] x) => (int64[a,b,c,d] y) {{ a = {NHWC}(x) m = ArgMax<axis=3>(a) y = {NCHW}(m) }}",
         13,
