@@ -52,6 +52,8 @@ class Summary:
     """The model as files, external data included."""
     macs: int
     """Multiply-accumulates of convolutions, products and recurrent layers, in one run."""
+    peak_bytes: int
+    """The most that inputs and computed values take at one time, in one run."""
     notes: tuple[str, ...]
     """What was assumed to count them."""
 
@@ -83,6 +85,7 @@ class Summary:
             ("size", _quantity(self.file_bytes, "B")),
             ("parameters", _quantity(self.parameter_count, "")),
             ("MACs", _quantity(self.macs, "")),
+            ("memory", f"{_quantity(self.peak_bytes, 'B')} for values, at most"),
         ]
         facts += [("", note) for note in self.notes]
         facts += [("input", str(value)) for value in self.inputs] + [("output", str(value)) for value in self.outputs]
@@ -123,6 +126,7 @@ def summary(model: ir.Model) -> Summary:
         parameters=_count_constants(copy),
         file_bytes=proto.ByteSize() + sum(t.nbytes for t in _constants(copy) if isinstance(t, ir.ExternalTensor)),
         macs=work.macs,
+        peak_bytes=work.peak_bytes,
         notes=tuple(_notes(model, work)),
     )
 

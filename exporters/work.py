@@ -22,6 +22,8 @@ class Work:
     """Operators that do such work, on shapes that are not known."""
     has_loops: bool = False
     """Bodies of loops are counted once."""
+    peak_bytes: int = 0
+    """The most that values of the main graph take at one time, each kept until its last reader has run."""
 
 
 def count_work(model: ir.Model) -> Work:
@@ -30,7 +32,47 @@ def count_work(model: ir.Model) -> Work:
     if copy.functions:
         copy = InlinePass()(copy).model
     infer_shapes(copy)
-    return _count(copy.graph)
+    work = _count(copy.graph)
+    work.peak_bytes = _peak_bytes(copy.graph)
+    return work
+
+
+def _peak_bytes(graph: ir.Graph) -> int:
+    """What is computed and the inputs, without constants; values of unknown shape count nothing."""
+    last: dict[ir.Value, int] = {}
+    nodes = list(graph)
+    for position, node in enumerate(nodes):
+        inner = (value for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH for value in _read_in(a))
+        for value in (*node.inputs, *inner):
+            if value is not None:
+                last[value] = position
+    freed: list[list[ir.Value]] = [[] for _ in nodes]
+    for value, position in last.items():
+        if not value.is_graph_output():
+            freed[position].append(value)
+    live = {value: _value_bytes(value) for value in graph.inputs if not value.is_initializer()}
+    total = peak = sum(live.values())
+    for node, gone in zip(nodes, freed, strict=True):
+        for output in node.outputs if node.op_type != "Constant" else ():
+            live[output] = _value_bytes(output)
+            total += live[output]
+        peak = max(peak, total)
+        total -= sum(live.pop(value, 0) for value in (*gone, *(v for v in node.outputs if v not in last)))
+    return peak
+
+
+def _read_in(attribute: ir.Attr) -> Iterable[ir.Value | None]:
+    return [value for node in attribute.as_graph().all_nodes() for value in node.inputs]
+
+
+def _value_bytes(value: ir.Value) -> int:
+    try:
+        sizes, _ = _sizes(value)
+    except ValueError:
+        return 0
+    if value.dtype is None or value.dtype == ir.DataType.STRING:
+        return 0
+    return math.ceil(math.prod(sizes) * value.dtype.bitwidth / 8)
 
 
 def _count(nodes: Iterable[ir.Node]) -> Work:

@@ -58,3 +58,15 @@ def test_a_file_that_is_no_model_is_a_clear_error(tmp_path, content):
     result = invoke(tmp_path / "broken.onnx")
     assert result.exit_code == 1
     assert "broken.onnx" in result.stderr and "Traceback" not in result.stderr and result.stdout == ""
+
+
+def test_the_graph_is_written_for_graphviz(path):
+    result = invoke(path, "--dot", path.with_suffix(".dot"))
+    assert result.exit_code == 0, result.output
+    assert 'label="MatMul"' in path.with_suffix(".dot").read_text()
+
+
+def test_a_file_that_cannot_be_written_is_explained(path):
+    result = invoke(path, "--dot", path.parent / "nowhere" / "graph.dot")
+    assert result.exit_code == 1
+    assert "cannot be written" in result.output

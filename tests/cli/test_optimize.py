@@ -46,6 +46,13 @@ def test_json(source):
     assert report["optimization"]["disabled"] == ["remove_cast"]
 
 
+def test_a_page_about_it(source):
+    page = source.with_name("report.html")
+    result = run(source, source.with_name("out.onnx"), "--report", page)
+    assert result.exit_code == 0, result.output
+    assert "remove_identity" in page.read_text()
+
+
 def test_raises_the_opset(source):
     assert run(source, source.with_name("out.onnx"), "--opset", 20).exit_code == 0
     assert og.load(source.with_name("out.onnx")).opset_imports[""] == 20

@@ -31,6 +31,10 @@ def optimize(
     disable: Annotated[
         list[str] | None, typer.Option("--disable", metavar="NAME", help="Leave out a pass; may be repeated.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="Write what was done, and both graphs, as an HTML page."),
+    ] = None,
     list_passes: Annotated[bool, typer.Option("--list-passes", help="Show all passes and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
 ) -> None:
@@ -51,6 +55,12 @@ def optimize(
     result = optimize_for_inference(model, disable=disable or (), opset=opset, input_shapes=shapes or None, check=check)
     save(result, target)
     before, after, report = summary(model), summary(result), optimization_report(result)
+    if page is not None:
+        from onnxgrad.cli.text_files import write_text
+        from onnxgrad.exporters.html_report import html_report
+
+        title = f"{source.name} \u2192 {target.name}"
+        write_text(page, html_report(model, result, report.hits, report.seconds, title, check))
     if as_json:
         content = {"before": before.to_dict(), "after": after.to_dict(), "optimization": report.to_dict()}
         typer.echo(json.dumps({**content, "checked": check}, indent=2))
@@ -86,6 +96,7 @@ def _show_result(before: "Summary", after: "Summary", report: "Optimization", ch
         ("parameters", before.parameter_count, after.parameter_count),
         ("bytes", before.file_bytes, after.file_bytes),
         ("MACs", before.macs, after.macs),
+        ("bytes of values at one time", before.peak_bytes, after.peak_bytes),
     ]
     print_table(("", "before", "after"), [(name, f"{a:,}", f"{b:,}") for name, a, b in (*rows, *totals)])
     if report.hits:
