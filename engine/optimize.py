@@ -9,7 +9,7 @@ from itertools import groupby
 
 import onnx_ir as ir
 
-from onnxgrad.engine.compare import Shapes, compare
+from onnxgrad.engine.compare import Shapes, compare, worst_errors
 from onnxgrad.engine.errors import OptionError, VerificationError
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
@@ -50,6 +50,7 @@ from onnxgrad.engine.passes.inline_functions import inline_functions
 from onnxgrad.engine.passes.lift_constants import lift_constants
 from onnxgrad.engine.passes.merge_equal_nodes import merge_equal_nodes
 from onnxgrad.engine.passes.merge_initializers import merge_initializers
+from onnxgrad.engine.passes.precision import Precision, lower_precision
 from onnxgrad.engine.passes.remove_dead_code import remove_dead_code
 from onnxgrad.engine.passes.rewrite import Hits, Rewrite, apply_rewrites
 from onnxgrad.engine.passes.scope import Scope, hidden_defaults
@@ -116,6 +117,7 @@ class Optimization:
 
     hits: pass or rewrite -> how often it changed something.  reasons: rewrite -> why it did not where its pattern was
     found, with the number of times.  disabled: what was switched off.  rounds: repetitions of all passes.
+    errors: output -> its largest error as a part of its largest number, where the precision was lowered and checked.
     """
 
     rounds: int = 0
@@ -123,6 +125,7 @@ class Optimization:
     disabled: tuple[str, ...] = ()
     hits: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, dict[str, int]] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     _went: dict[str, ir.Value] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
@@ -133,6 +136,7 @@ class Optimization:
             "disabled": list(self.disabled),
             "hits": self.hits,
             "reasons": self.reasons,
+            "errors": self.errors,
         }
 
     def __str__(self) -> str:
@@ -148,12 +152,15 @@ def optimize_for_inference(
     opset: int | None = None,
     input_shapes: Shapes | None = None,
     check: int = 0,
+    precision: str | None = None,
 ) -> ir.Model:
     """A smaller and faster model with the same answers; `model` (path, bytes, ModelProto, ir.Model) is not changed.
 
     disable: names of passes and rewrites to leave out (`pass_names()` lists them).  opset: raised to this first.
     input_shapes: name -> dimensions, None for one that stays; what is fixed makes more simplifications possible.
     check: so many random inputs must give the same outputs before and after.
+    precision: "f16_io_f32_comp" stores weights in float16, "f16_io_comp" computes in it too, "bfloat16" in that; inputs
+    and outputs keep their dtypes. A check then reports the errors (`optimization_report(model).errors`).
 
     Inputs, outputs, their names and order, initializers that are inputs, metadata and random nodes stay. Initializers
     that files of IR version 3 and older list as inputs are no inputs for onnxruntime, and none afterwards.
@@ -163,27 +170,53 @@ def optimize_for_inference(
     """
     start = time.perf_counter()
     disabled = _known_names([disable] if isinstance(disable, str) else disable)
+    lower = None if precision is None else _known_precision(precision)
     original = load(model)
     try:
-        result = _optimized(original, disabled, opset, input_shapes, verify_each=False)
+        result = _optimized(original, disabled, opset, input_shapes, lower, verify_each=False)
     except VerificationError:
-        _optimized(original, disabled, opset, input_shapes, verify_each=True)  # says which pass it was
+        _optimized(original, disabled, opset, input_shapes, lower, verify_each=True)  # says which pass it was
         raise
     optimization_report(result).seconds = time.perf_counter() - start
-    if check:
+    if check and lower is not None:
+        optimization_report(result).errors = worst_errors(original, result, check, input_shapes or {})
+    elif check:
         compare(original, result, check, input_shapes or {})
     return result
 
 
+PRECISIONS = {
+    "f16_io_f32_comp": Precision(ir.DataType.FLOAT16, weights_only=True),
+    "f16_io_comp": Precision(ir.DataType.FLOAT16),
+    "bfloat16": Precision(ir.DataType.BFLOAT16),
+}
+"""The values of the option `precision`."""
+
+
+def _known_precision(name: str) -> Precision:
+    if name not in PRECISIONS:
+        raise OptionError(f"There is no precision {name!r}.", fix=f"one of {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
+
+
 def _optimized(
-    original: ir.Model, disabled: tuple[str, ...], opset: int | None, shapes: Shapes | None, *, verify_each: bool
+    original: ir.Model,
+    disabled: tuple[str, ...],
+    opset: int | None,
+    shapes: Shapes | None,
+    lower: Precision | None,
+    *,
+    verify_each: bool,
 ) -> ir.Model:
     copy = with_input_shapes(original, shapes) if shapes else clone(original)
     if opset is not None:
         raise_opset(copy, opset)
     _release_initializers(copy)
     annotated = {value.name for value in values_in(copy.graph) if value.type is not None}
-    copy.meta[_REPORT] = _run(copy, disabled, verify_each)
+    report = copy.meta[_REPORT] = _run(copy, disabled, verify_each)
+    if lower is not None:
+        report.hits["lower_precision"] = lower_precision(Scope(copy, evaluate), lower)
+        verify(copy)
     _forget_types(copy, annotated)
     return copy
 

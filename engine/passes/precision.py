@@ -26,7 +26,7 @@ STAYS_FLOAT32 = frozenset(
 
 _TYPES = {ir.DataType.FLOAT16: "tensor(float16)", ir.DataType.BFLOAT16: "tensor(bfloat16)"}
 _SINCE = {ir.DataType.FLOAT16: 6, ir.DataType.BFLOAT16: 13}  # opsets whose Cast knows the dtype
-_STORED = 256  # elements: smaller weights stay as they are, the Cast costs more than they do
+_STORED = 512  # elements: smaller weights stay as they are, the Cast costs more than they do
 _FLOAT32 = ir.TensorType(ir.DataType.FLOAT)
 _CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 _SET_OUTPUT = frozenset({"Cast", "Constant", "ConstantOfShape", "EyeLike"})  # an attribute says what they give

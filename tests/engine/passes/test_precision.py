@@ -11,13 +11,15 @@ from onnxgrad.engine.errors import OpsetError, OptionError
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.verify import verify
+from onnxgrad.engine.optimize import optimization_report
 from onnxgrad.engine.passes.precision import Precision, lower_precision, narrowed
 from onnxgrad.engine.passes.scope import Scope, hidden_defaults
 from tests.engine.passes.checks import i64, model_of, operators
 
 HALF, BRAIN = ir.DataType.FLOAT16, ir.DataType.BFLOAT16
 MLP = (
-    "g (float[N,64] x) => (float[N,8] y) { h = MatMul(x, w) a = Add(h, b) r = Relu(a) o = MatMul(r, v) y = Softmax(o) }"
+    "g (float[N,64] x) => (float[N,16] y) "
+    "{ h = MatMul(x, w) a = Add(h, b) r = Relu(a) o = MatMul(r, v) y = Softmax(o) }"
 )
 
 
@@ -25,7 +27,7 @@ def weights(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / 8
 
 
-MLP_WEIGHTS = {"w": weights(64, 32), "b": weights(32), "v": weights(32, 8)}
+MLP_WEIGHTS = {"w": weights(64, 32), "b": weights(32), "v": weights(32, 16)}
 
 
 def lowered(model, precision=Precision(), hits=None):  # noqa: B008
@@ -98,17 +100,17 @@ def test_only_weights_are_stored_in_half(dtype):
 
 
 def test_weights_of_bodies_and_functions_are_stored_in_half_too():
-    k, m = (f"Constant<value = float[300] {{{', '.join([number] * 300)}}}>()" for number in ("0.5", "0.25"))
+    k, m = (f"Constant<value = float[600] {{{', '.join([number] * 600)}}}>()" for number in ("0.5", "0.25"))
     text = (
         '<ir_version: 8, opset_import: ["" : 18, "l" : 1]>\n'
-        "g (float[2,300] x, bool c) => (float[2,300] y) { a = l.f(x) y = If(c) <"
-        f"then_branch = t () => (float[2,300] u) {{ k = {k} u = Add(a, k) }}, "
-        "else_branch = e () => (float[2,300] v) { v = Neg(a) }> }\n"
+        "g (float[2,600] x, bool c) => (float[2,600] y) { a = l.f(x) y = If(c) <"
+        f"then_branch = t () => (float[2,600] u) {{ k = {k} u = Add(a, k) }}, "
+        "else_branch = e () => (float[2,600] v) { v = Neg(a) }> }\n"
         f'<domain: "l", opset_import: ["" : 18]> f (x) => (y) {{ k = {m} y = Mul(x, k) }}'
     )
     model = og.load(onnx.parser.parse_model(text))
     result = lowered(model, Precision(weights_only=True), hits=2)
-    assert_near(model, result, 0, {"x": weights(2, 300), "c": np.array(True)})
+    assert_near(model, result, 0, {"x": weights(2, 600), "c": np.array(True)})
 
 
 STAYS = {
@@ -253,3 +255,20 @@ def test_other_dtypes_and_old_opsets_are_refused():
         lowered(model_of(MLP, **MLP_WEIGHTS), Precision(ir.DataType.FLOAT8E4M3FN))
     with pytest.raises(OpsetError, match="raise the opset to 13"):
         lowered(model_of(MLP, 11, **MLP_WEIGHTS), Precision(BRAIN))
+
+
+@pytest.mark.parametrize("name", ["f16_io_f32_comp", "f16_io_comp", "bfloat16"])
+def test_the_option_lowers_what_is_optimized_and_reports_the_error(name):
+    model = model_of(MLP, **MLP_WEIGHTS)
+    result = og.optimize_for_inference(model, precision=name, check=2)
+    onnx.checker.check_model(og.to_proto(result), full_check=True)
+    report = optimization_report(result)
+    assert report.hits["lower_precision"] > 0
+    assert 0 < report.errors["y"] < (3e-2 if name == "bfloat16" else 3e-3)
+    assert len(og.to_proto(result).SerializeToString()) < len(og.to_proto(model).SerializeToString())
+    assert result.graph.outputs[0].dtype == ir.DataType.FLOAT
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(OptionError, match="no precision 'f8'"):
+        og.optimize_for_inference(model_of(MLP, **MLP_WEIGHTS), precision="f8")
