@@ -16,6 +16,7 @@ from onnxgrad.engine.ir.conditions import known_condition
 from onnxgrad.engine.ir.functions import Functions, link_functions, substitute_attributes
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import graphs_in, values_in
+from onnxgrad.engine.ir.nesting import check_nesting
 from onnxgrad.engine.ir.output_names import settle_output_names
 from onnxgrad.engine.ir.sequence_shapes import EMPTY, is_empty
 from onnxgrad.engine.ir.serialize import DIM_NAMES
@@ -45,8 +46,9 @@ def infer_shapes(model: ir.Model) -> None:
     Declared types and shapes of the model's own inputs and outputs stay; only a name that stands for different sizes is
     made several (they are spelled alike in the file). Dimensions that depend on data get symbols of their own (`_d0`);
     where such a dimension is that of a model output with a declared name, it gets that name.
-    Never raises for a model that is valid.
+    Never raises for a model that is valid. Raises: ModelError where graphs are nested too deep.
     """
+    check_nesting(model)
     link_functions(model)
     collect_rules()
     context = ShapeInferenceContext(dict(model.graph.opset_imports))
