@@ -17,9 +17,14 @@ class DynamicQuantizeLSTM(OpRun):
     op_domain = "com.microsoft"
 
     def _run(self, x, w, r, *others, **options):
-        *given, w_scale, w_zero, r_scale, r_zero = [*others, *[None] * (9 - len(others))]
-        weights = _dequantized(w, w_scale, w_zero, x.dtype), _dequantized(r, r_scale, r_zero, x.dtype)
-        return recurrent("LSTM", x, *weights, *given, **{"input_forget": 0, **options})[: len(self.onnx_node.output)]
+        given = [*others, None, None][:9]
+        weights = (
+            _dequantized(w, given[5], given[6], x.dtype),
+            _dequantized(r, given[7], given[8], x.dtype),
+        )
+        return recurrent("LSTM", x, *weights, *given[:5], **{"input_forget": 0, **options})[
+            : len(self.onnx_node.output)
+        ]
 
 
 RECURRENT = [DynamicQuantizeLSTM]

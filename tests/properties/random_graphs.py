@@ -274,7 +274,8 @@ def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
 def product_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape of a @ b, or None if the two do not fit together."""
     try:
-        return np.matmul(np.zeros(a), np.zeros(b)).shape
+        shape: tuple[int, ...] = np.matmul(np.zeros(a), np.zeros(b)).shape
+        return shape
     except ValueError:
         return None
 
