@@ -31,6 +31,27 @@ def optimize(
     disable: Annotated[
         list[str] | None, typer.Option("--disable", metavar="NAME", help="Leave out a pass; may be repeated.")
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", metavar="NAME", help="f16_io_f32_comp (weights only), f16_io_comp or bfloat16."),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option("--batch", metavar="SIZE", help="Another first dim for all inputs: a number or a name."),
+    ] = None,
+    constant: Annotated[
+        list[str] | None,
+        typer.Option("--constant", metavar="NAME=VALUE", help="Fix an input: a number, true, false or a .npy file."),
+    ] = None,
+    add_output: Annotated[
+        list[str] | None, typer.Option("--add-output", metavar="NAME", help="Make a value an output.")
+    ] = None,
+    remove_output: Annotated[
+        list[str] | None, typer.Option("--remove-output", metavar="NAME", help="Drop an output.")
+    ] = None,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename an input or output.")
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE.html", help="Write what was done, and both graphs, as an HTML page."),
@@ -46,13 +67,17 @@ def optimize(
         return
     if source is None or target is None:
         raise OptionError("Two files are needed: the model, and the file to write.", fix=EXAMPLE.partition(": ")[2])
+    from onnxgrad.cli.interface import Interface
     from onnxgrad.exporters.onnx import save
     from onnxgrad.exporters.report import summary
     from onnxgrad.importers.onnx import load
 
-    model = load(source)
+    interface = Interface(batch, constant or (), add_output or (), remove_output or (), rename or ())
+    model = interface.apply(load(source))
     shapes = dict(_read_shape(text) for text in input_shape or ())
-    result = optimize_for_inference(model, disable=disable or (), opset=opset, input_shapes=shapes or None, check=check)
+    result = optimize_for_inference(
+        model, disable=disable or (), opset=opset, input_shapes=shapes or None, check=check, precision=precision
+    )
     save(result, target)
     before, after, report = summary(model), summary(result), optimization_report(result)
     if page is not None:
@@ -101,5 +126,7 @@ def _show_result(before: "Summary", after: "Summary", report: "Optimization", ch
     print_table(("", "before", "after"), [(name, f"{a:,}", f"{b:,}") for name, a, b in (*rows, *totals)])
     if report.hits:
         print_table(("pass", "changes"), [(name, str(count)) for name, count in report.hits.items()])
+    if report.errors:
+        print_table(("output", "largest error"), [(name, f"{error:.2e}") for name, error in report.errors.items()])
     checked = f", checked on {check} random inputs" if check else ""
     typer.echo(f"{report.seconds:.2f} s in {report.rounds} rounds{checked}")
