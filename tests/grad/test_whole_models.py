@@ -137,7 +137,7 @@ def cases():
         yield pytest.param(case, id=f"{case.entry}-{case.file}", marks=marks)
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", list(cases()))
 def test_gradients_of_a_trained_model_agree_with_differences(case: Whole):
     model = onnx.load(find(case.entry, case.file))
     feeds = feeds_of(model, case)
