@@ -31,6 +31,7 @@ from onnxgrad.engine.passes.fusions import (
     einsum,
     gemm,
     gemm_weights,
+    grain,
     layout,
     norm,
     pad,
@@ -51,10 +52,12 @@ from onnxgrad.engine.passes.lift_constants import lift_constants
 from onnxgrad.engine.passes.merge_equal_nodes import merge_equal_nodes
 from onnxgrad.engine.passes.merge_initializers import merge_initializers
 from onnxgrad.engine.passes.precision import Precision, lower_precision
+from onnxgrad.engine.passes.preprocess import ImageInput, with_image_input
 from onnxgrad.engine.passes.remove_dead_code import remove_dead_code
 from onnxgrad.engine.passes.rewrite import Hits, Rewrite, apply_rewrites
 from onnxgrad.engine.passes.scope import Scope, hidden_defaults
 from onnxgrad.engine.passes.simplify_shapes import simplify_shapes
+from onnxgrad.engine.passes.unportable_options import refuse_options
 from onnxgrad.engine.passes.unroll_loops import unroll_loops
 from onnxgrad.engine.runtime.evaluate import evaluate
 from onnxgrad.importers.onnx import ModelSource, load
@@ -87,6 +90,7 @@ PASSES: tuple[Pass | Rewrite, ...] = (
     *concat.RULES,
     *unrolled.RULES,
     *reduce.RULES,
+    *grain.RULES,
     *layout.RULES,
     *pad.RULES,
     *conv.RULES,
@@ -153,6 +157,10 @@ def optimize_for_inference(
     input_shapes: Shapes | None = None,
     check: int = 0,
     precision: str | None = None,
+    fuse_preprocess: ImageInput | None = None,
+    fuse_grain: bool = True,
+    weight_preprocess: bool = False,
+    layout: str | None = None,
 ) -> ir.Model:
     """A smaller and faster model with the same answers; `model` (path, bytes, ModelProto, ir.Model) is not changed.
 
@@ -161,6 +169,8 @@ def optimize_for_inference(
     check: so many random inputs must give the same outputs before and after.
     precision: "f16_io_f32_comp" stores weights in float16, "f16_io_comp" computes in it too, "bfloat16" in that; inputs
     and outputs keep their dtypes. A check then reports the errors (`optimization_report(model).errors`).
+    fuse_preprocess: an input takes images as bytes from then on; a check runs both models on bytes.
+    fuse_grain: a divided sum becomes a mean.  weight_preprocess, layout: have no meaning for files; the error says why.
 
     Inputs, outputs, their names and order, initializers that are inputs, metadata and random nodes stay. Initializers
     that files of IR version 3 and older list as inputs are no inputs for onnxruntime, and none afterwards.
@@ -169,9 +179,13 @@ def optimize_for_inference(
     Raises: ModelError, OptionError, OpsetError, ShapeError; EquivalenceError if a check fails.
     """
     start = time.perf_counter()
-    disabled = _known_names([disable] if isinstance(disable, str) else disable)
+    refuse_options(weight_preprocess, layout)
+    left_out = () if fuse_grain else [rule.name for rule in grain.RULES]
+    disabled = _known_names([*([disable] if isinstance(disable, str) else disable), *left_out])
     lower = None if precision is None else _known_precision(precision)
     original = load(model)
+    if fuse_preprocess is not None:
+        original = with_image_input(original, fuse_preprocess)
     try:
         result = _optimized(original, disabled, opset, input_shapes, lower, verify_each=False)
     except VerificationError:

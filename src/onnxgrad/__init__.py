@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
     from onnxgrad.engine.optimize import optimization_report, optimize_for_inference, replaced
+    from onnxgrad.engine.passes.preprocess import ImageInput
     from onnxgrad.exporters.onnx import save, to_proto
     from onnxgrad.exporters.report import summary
     from onnxgrad.grad import losses, optimizers
@@ -38,6 +39,7 @@ _MODULES: dict[str, str] = {
     "schedules": "onnxgrad.models.finetune.schedule",
 }
 _EXPORTS: dict[str, str] = {
+    "ImageInput": "onnxgrad.engine.passes.preprocess",
     "Trainer": "onnxgrad.models.finetune.trainer",
     "compile": "onnxgrad.engine.compile",
     "gradient_model": "onnxgrad.grad.gradient_model",
@@ -58,6 +60,7 @@ _EXPORTS: dict[str, str] = {
 }
 
 __all__ = [  # written out for type checkers
+    "ImageInput",
     "Trainer",
     "__version__",
     "compile",

@@ -64,7 +64,20 @@ def test_lists_the_passes():
     assert json.loads(run("--list-passes", "--json").output)["remove_cast"].startswith("Cast(x) -> x")
 
 
+def test_images_of_bytes(tmp_path):
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,4,4] x) => (float[N,3,4,4] y) { y = Abs(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "in.onnx")
+    options = ("--fuse-preprocess", "x:nhwc", "--mean", "0.5,0.4,0.3", "--std", "0.2", "--check", 1)
+    result = run(tmp_path / "in.onnx", tmp_path / "out.onnx", *options)
+    assert result.exit_code == 0, result.output
+    assert str(og.load(tmp_path / "out.onnx").graph.inputs[0]) == '%"x"<UINT8,[N,4,4,3]>'
+
+
 ERRORS = [
+    (("--mean", "1"), "are for --fuse-preprocess"),
+    (("--fuse-preprocess", "NHWC", "--mean", "a"), "no list of numbers"),
+    (("--layout", "nchw88"), "no meaning"),
+    (("--weight-preprocess",), "no meaning"),
     (("--disable", "remove_casts"), "did you mean remove_cast"),
     (("--input-shape", "z:1,3"), "no input 'z'"),
     (("--input-shape", "x"), "is not a shape"),

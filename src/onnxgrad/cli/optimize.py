@@ -52,6 +52,19 @@ def optimize(
     rename: Annotated[
         list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename an input or output.")
     ] = None,
+    fuse_preprocess: Annotated[
+        str | None,
+        typer.Option(
+            "--fuse-preprocess", metavar="[NAME:]LAYOUT", help="Take images as bytes, NHWC or NCHW, and normalize them."
+        ),
+    ] = None,
+    mean: Annotated[str, typer.Option(help="Of these images, by channel: (pixel / 255 - mean) / std.")] = "0",
+    std: Annotated[str, typer.Option(help="Of these images, by channel.")] = "1",
+    reverse_channels: Annotated[
+        bool, typer.Option("--reverse-channels", help="These images are BGR, and the model wants RGB, or so.")
+    ] = False,
+    weight_preprocess: Annotated[bool, typer.Option("--weight-preprocess", hidden=True)] = False,
+    layout: Annotated[str | None, typer.Option("--layout", hidden=True)] = None,
     page: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE.html", help="Write what was done, and both graphs, as an HTML page."),
@@ -67,6 +80,7 @@ def optimize(
         return
     if source is None or target is None:
         raise OptionError("Two files are needed: the model, and the file to write.", fix=EXAMPLE.partition(": ")[2])
+    from onnxgrad.cli.image_input import read_image_input
     from onnxgrad.cli.interface import Interface
     from onnxgrad.exporters.onnx import save
     from onnxgrad.exporters.report import summary
@@ -76,7 +90,15 @@ def optimize(
     model = interface.apply(load(source))
     shapes = dict(_read_shape(text) for text in input_shape or ())
     result = optimize_for_inference(
-        model, disable=disable or (), opset=opset, input_shapes=shapes or None, check=check, precision=precision
+        model,
+        disable=disable or (),
+        opset=opset,
+        input_shapes=shapes or None,
+        check=check,
+        precision=precision,
+        fuse_preprocess=read_image_input(fuse_preprocess, mean, std, reverse_channels),
+        weight_preprocess=weight_preprocess,
+        layout=layout,
     )
     save(result, target)
     before, after, report = summary(model), summary(result), optimization_report(result)

@@ -50,6 +50,7 @@ def quantize(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
 ) -> None:
     """Make a model of int8 weights (dynamic), or weights and activations (static), and show the error per output."""
+    from onnxgrad.cli.image_input import read_numbers
     from onnxgrad.exporters.onnx import save
     from onnxgrad.importers.onnx import load
     from onnxgrad.models.quantize import measure_errors
@@ -58,7 +59,7 @@ def quantize(
     if static and data is None:
         raise OptionError("--static needs --data: the ranges of activations are found on it.")
     model = load(source)
-    calls = _read_calls(model, data, batch, limit, _numbers(mean), _numbers(std))
+    calls = _read_calls(model, data, batch, limit, read_numbers(mean), read_numbers(std))
     result = to_int8(
         model,
         calls if static else None,
@@ -86,13 +87,6 @@ def _read_calls(
     if data is not None:
         return read_calls(data, model, batch, limit, mean, std)
     return [{name: given.value for name, given in read_inputs(model, (), seed).items()} for seed in range(3)]
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise OptionError(f"{text!r} is no list of numbers.", fix="--mean 0.485,0.456,0.406") from error
 
 
 def _show(
