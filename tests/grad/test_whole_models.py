@@ -14,6 +14,7 @@ from onnxgrad.models import catalog
 from tests.grad.slopes import Scalar, compare_along, expose_weights, seeds_of, session_of, uphill
 
 TOLERANCE = 1e-3
+SHARP = 2e-2  # a comparison in more doubt than this share of its slope shows little
 
 
 @dataclass(frozen=True)
@@ -150,16 +151,17 @@ def test_gradients_of_a_trained_model_agree_with_differences(case: Whole):
     of = [name[: -len(".grad")] for name in scalar.seeds]
     backward = session_of(to_proto(gradient_model(model, wrt=wrt, of=of)))
     grads = backward({**points, **scalar.seeds})
-    wrong = {}
+    wrong, sharp = {}, 0
     for name in wrt:
         grad = grads[f"{name}.grad"].astype("f8")
         assert grad.shape == points[name].shape and np.isfinite(grad).all()
         gradient = lambda at, name=name: backward({**at, **scalar.seeds})[f"{name}.grad"].astype("f8")  # noqa: E731
         found = compare_along(scalar, gradient, points, name, uphill(grad, points[name]), case.longest, case.points)
+        sharp += found.doubt <= SHARP * abs(found.want)
         if not found.agrees(case.tolerance):
             wrong[name] = str(found)
-    assert wrt
     assert not wrong, wrong
+    assert sharp, "no comparison that could fail"
 
 
 def test_every_model_of_the_catalog_is_checked_or_has_a_reason():
