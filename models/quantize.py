@@ -58,8 +58,9 @@ def quantize(
 ) -> ir.Model:
     """A model in int8: smaller, and faster where products take the time. `model` is not changed.
 
-    Without `data`, weights are int8 and activations are quantized by their range in each call (dynamic). With `data`,
-    inputs of some calls, activations have fixed ranges, those that they have on the data (static; for convolutions).
+    Without `data`, weights are int8 and activations are quantized by their range in each call (dynamic: for MatMul,
+    LSTM, Gather and the like; convolutions stay unless `operators` names them). With `data`, inputs of some calls,
+    activations have fixed ranges, those that they have on the data (static, for convolutions too).
     per_channel: a scale for each output channel.  reduce_range: 7 bits of weight, for x86 processors without VNNI.
     operators: quantize only these.  exclude: names of nodes that stay.
 

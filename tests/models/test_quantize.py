@@ -95,6 +95,16 @@ def test_branches_are_quantized(rng):
     assert errors[1].relative == 0
 
 
+def test_convolutions_are_dynamic_only_when_asked_for(rng):
+    proto = onnx.parser.parse_model(HEAD + "g (float[N,3,8,8] x) => (float[N,4,6,6] y) { y = Conv(x, w) }")
+    weight = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    assert operators(quantize(og.load(proto))) == {"Conv"}
+    assert "ConvInteger" in operators(quantize(og.load(proto), operators=["Conv"]))
+    data = [{"x": rng.standard_normal((2, 3, 8, 8)).astype(np.float32)}]
+    assert {"Conv", "DequantizeLinear"} <= operators(quantize(og.load(proto), data))
+
+
 MISTAKES = [
     (lambda m: quantize(m, []), InputError, "no data"),
     (lambda m: quantize(m, exclude=["nothing"]), InputError, "no node 'nothing'"),
