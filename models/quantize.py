@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnxgrad.engine.compile import compile
-from onnxgrad.engine.errors import InputError
+from onnxgrad.engine.errors import InputError, OptionError
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.opset import raise_opset
 from onnxgrad.engine.optimize import optimize_for_inference
@@ -26,6 +26,8 @@ Feeds = Mapping[str, Array]
 
 _OPSET = 13
 """DequantizeLinear with a scale per channel begins here."""
+_MARKS = ("DequantizeLinear", "DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization")
+"""One of these, or an integer product, is in every quantized model."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,14 @@ def quantize(
         run(source, target, per_channel=per_channel, reduce_range=reduce_range, operators=operators, exclude=kept)
         result = load(target)
         _read_data(result)
+    if not any(node.op_type in _MARKS or node.op_type.endswith("Integer") for node in result.graph.all_nodes()):
+        raise OptionError(
+            "Nothing in the model could be quantized.",
+            why="static int8 looks at the main graph only"
+            if data is not None
+            else "dynamic int8 is for MatMul and LSTM",
+            fix="data=None, or without --static" if data is not None else "data=, or --static: for convolutions, too",
+        )
     _restore(result, original)
     return result
 
