@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -226,7 +226,7 @@ def _optimized(
     if opset is not None:
         raise_opset(copy, opset)
     _release_initializers(copy)
-    annotated = {value.name for value in values_in(copy.graph) if value.type is not None}
+    annotated = {value.name: (value.type, value.shape) for value in values_in(copy.graph) if value.type is not None}
     report = copy.meta[_REPORT] = _run(copy, disabled, verify_each)
     if lower is not None:
         report.hits["lower_precision"] = lower_precision(Scope(copy, evaluate), lower)
@@ -316,13 +316,27 @@ def _release_initializers(model: ir.Model) -> None:
     model.ir_version = 4
 
 
-def _forget_types(model: ir.Model, annotated: Set[str | None]) -> None:
-    """Inferred types of inner values stay out of the file where it had none: every reader infers them."""
+def _forget_types(model: ir.Model, annotated: Mapping[str | None, tuple[ir.TypeProtocol | None, ir.Shape | None]]) -> None:
+    """The file says of inner values what it said before: every reader infers the rest.
+
+    More would be true, but onnxruntime fuses other nodes where it knows more, and rounds in another order.
+    """
     for graph in graphs_in(model.graph):
         for node in graph:
             for output in node.outputs:
-                if output.name not in annotated and not output.is_graph_output():
-                    output.type = output.shape = None
+                if not output.is_graph_output():
+                    type_, shape = annotated.get(output.name, (None, None))
+                    fits = type_ is not None and type_ == output.type and _agree(shape, output.shape)
+                    output.type, output.shape = (type_, shape) if fits else (None, None)
+
+
+def _agree(declared: ir.Shape | None, inferred: ir.Shape | None) -> bool:
+    if declared is None or inferred is None:
+        return declared is inferred
+    pairs = zip(declared, inferred, strict=False)
+    return len(declared) == len(inferred) and all(
+        a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int)
+    )
 
 
 def _follow(moved: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:

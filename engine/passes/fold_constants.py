@@ -7,9 +7,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import OnnxGradError
+from onnxgrad.engine.ir.builder import is_float
 from onnxgrad.engine.passes.edit import bodies, remove_dead, replace_value
 from onnxgrad.engine.passes.purity import is_pure
-from onnxgrad.engine.passes.queries import is_constant, static_shape
+from onnxgrad.engine.passes.queries import is_constant, quantizes_at_run_time, static_shape
 from onnxgrad.engine.passes.scope import Evaluate, Scope
 
 Array = npt.NDArray[np.generic]
@@ -34,14 +35,15 @@ def fold_constants(scope: Scope) -> int:
     """
     if scope.evaluate is None:
         return 0
-    return sum(_Folding(scope, graph).run() for graph in list(scope.graphs()) if scope.opset(graph))
+    exact = quantizes_at_run_time(scope.graphs())
+    return sum(_Folding(scope, graph, exact).run() for graph in list(scope.graphs()) if scope.opset(graph))
 
 
 class _Folding:
-    """One graph."""
+    """One graph. exact: floats that are made of shapes are not computed, for the reason that simplify_shapes gives."""
 
-    def __init__(self, scope: Scope, graph: ir.Graph) -> None:
-        self._scope, self._graph = scope, graph
+    def __init__(self, scope: Scope, graph: ir.Graph, exact: bool) -> None:
+        self._scope, self._graph, self._exact = scope, graph, exact
         self._nodes: dict[ir.Node, None] = {}
         self._spent: dict[ir.Value, int] = {}
 
@@ -71,7 +73,14 @@ class _Folding:
                 return False
         if not all(_is_foldable(output) for output in node.outputs if output.name):
             return False
+        if self._exact and any(is_float(output) for output in node.outputs) and self._takes_shapes(node):
+            return False
         return is_pure(node, self._scope.functions) and not any(True for _ in bodies(node))
+
+    def _takes_shapes(self, node: ir.Node) -> bool:
+        """Whether an operand is no constant of the file, but known to inference only."""
+        makers = [None if value is None else value.producer() for value in node.inputs]
+        return any(maker is not None and maker.op_type != "Constant" and maker not in self._nodes for maker in makers)
 
     def _results(self, nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
         """The outputs of these nodes that others than folded nodes read."""

@@ -1,6 +1,6 @@
 """Questions about values that checks of rewrites ask. What is not known is None or False, never an error."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -230,3 +230,8 @@ def from_front(axes: Sequence[int], rank: int | None) -> tuple[int, ...] | None:
     found = tuple(axis + (rank or 0) if axis < 0 else axis for axis in axes)
     inside = all(axis >= 0 and (rank is None or axis < rank) for axis in found)
     return found if inside and len(set(found)) == len(found) else None
+
+
+def quantizes_at_run_time(graphs: Iterable[ir.Graph]) -> bool:
+    """Whether activations are rounded to steps that depend on the data, so that one last bit can move a value by a step."""
+    return any(node.op_type == "DynamicQuantizeLinear" for graph in graphs for node in graph)

@@ -7,13 +7,13 @@ import onnx_ir as ir
 
 from onnxgrad.engine.passes.edit import remove_dead, replace_value
 from onnxgrad.engine.passes.elements import OPERATORS, Elements, ShapeValues
-from onnxgrad.engine.passes.queries import Dim, dims, is_constant, same_dim
+from onnxgrad.engine.passes.queries import Dim, dims, is_constant, quantizes_at_run_time, same_dim
 from onnxgrad.engine.passes.scope import Scope
 
 
 def simplify_shapes(scope: Scope) -> int:
     """Shape -> Gather -> Concat -> Reshape chains: known values become constants, the rest 0 and -1 where provable."""
-    count = 0
+    count, exact = 0, quantizes_at_run_time(scope.graphs())
     for graph in list(scope.graphs()):
         if not scope.opset(graph):
             continue
@@ -22,17 +22,36 @@ def simplify_shapes(scope: Scope) -> int:
             if node.graph is not graph or node.domain != "":
                 continue
             if node.op_type in OPERATORS and node.op_type not in ("Identity", "Constant"):
-                count += _replace_known(scope, known, node)
+                count += _replace_known(scope, known, node, exact)
             if node.graph is graph and node.op_type in ("Reshape", "Expand"):
                 count += _write_target(scope, known, node)
     return count
 
 
-def _replace_known(scope: Scope, known: ShapeValues, node: ir.Node) -> int:
-    """Replace the outputs of a node whose elements are all numbers by constants."""
+def _becomes_float(value: ir.Value) -> bool:
+    """Whether a number that is computed from shapes, such as 1 / sqrt(size), is made from `value`."""
+    for node, _ in value.uses():
+        if node.op_type == "Cast" and node.attributes.get_int("to", 0) not in _WHOLE:
+            return True
+        if node.op_type in OPERATORS and any(map(_becomes_float, node.outputs)):
+            return True
+    return False
+
+
+_WHOLE = (int(ir.DataType.INT64), int(ir.DataType.INT32), int(ir.DataType.BOOL))
+
+
+def _replace_known(scope: Scope, known: ShapeValues, node: ir.Node, exact: bool) -> int:
+    """Replace the outputs of a node whose elements are all numbers by constants.
+
+    exact: numbers that go on as floats are left alone. As constants, onnxruntime takes them into matrix products, which
+    then round in another order; behind a quantization at run time one last bit can move a value by a whole step.
+    """
     count = 0
     for output in node.outputs:
         if not output.uses() and not output.is_graph_output():
+            continue
+        if exact and _becomes_float(output):
             continue
         elements = known.of(output)
         if elements is None or not all(isinstance(element, int) for element in elements) or output.dtype is None:
