@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-Tensor = torch.Tensor
 Operands = Sequence[Tensor | None]
 
 
