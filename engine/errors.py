@@ -10,7 +10,12 @@ class OnnxGradError(Exception):
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
         self.what, self.where, self.why, self.fix = what, where, why, fix
-        parts = [what, f"  at: {where}" if where else "", f"  because: {why}" if why else "", f"  try: {fix}" if fix else ""]
+        parts = [
+            what,
+            f"  at: {where}" if where else "",
+            f"  because: {why}" if why else "",
+            f"  try: {fix}" if fix else "",
+        ]
         super().__init__("\n".join(part for part in parts if part))
 
 

@@ -316,7 +316,9 @@ def _release_initializers(model: ir.Model) -> None:
     model.ir_version = 4
 
 
-def _forget_types(model: ir.Model, annotated: Mapping[str | None, tuple[ir.TypeProtocol | None, ir.Shape | None]]) -> None:
+def _forget_types(
+    model: ir.Model, annotated: Mapping[str | None, tuple[ir.TypeProtocol | None, ir.Shape | None]]
+) -> None:
     """The file says of inner values what it said before: every reader infers the rest.
 
     More would be true, but onnxruntime fuses other nodes where it knows more, and rounds in another order.
@@ -334,9 +336,7 @@ def _agree(declared: ir.Shape | None, inferred: ir.Shape | None) -> bool:
     if declared is None or inferred is None:
         return declared is inferred
     pairs = zip(declared, inferred, strict=False)
-    return len(declared) == len(inferred) and all(
-        a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int)
-    )
+    return len(declared) == len(inferred) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
 def _follow(moved: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:

@@ -233,5 +233,5 @@ def from_front(axes: Sequence[int], rank: int | None) -> tuple[int, ...] | None:
 
 
 def quantizes_at_run_time(graphs: Iterable[ir.Graph]) -> bool:
-    """Whether activations are rounded to steps that depend on the data, so that one last bit can move a value by a step."""
+    """Whether activations are rounded to steps that depend on the data: a last bit can then move a value by a step."""
     return any(node.op_type == "DynamicQuantizeLinear" for graph in graphs for node in graph)

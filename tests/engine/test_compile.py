@@ -8,7 +8,6 @@ from onnx import helper, numpy_helper
 
 from onnxgrad.engine.compile import compile
 from onnxgrad.engine.errors import (
-    ExecutionError,
     ExternalDataError,
     ModelError,
     OnnxGradError,

@@ -11,9 +11,7 @@ from tests.grad import cases
 from tests.grad.checks import Case, check_gradient
 
 CASES: list[Case] = [
-    case
-    for module in iter_modules(cases.__path__)
-    for case in import_module(f"tests.grad.cases.{module.name}").CASES
+    case for module in iter_modules(cases.__path__) for case in import_module(f"tests.grad.cases.{module.name}").CASES
 ]
 
 

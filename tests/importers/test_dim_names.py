@@ -5,8 +5,8 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from onnxgrad.importers import load
 from onnxgrad.engine.ir.serialize import DIM_NAMES
+from onnxgrad.importers import load
 
 
 def model(*shapes, inner=None):
