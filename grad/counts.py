@@ -14,8 +14,9 @@ def inverse_count(op: Builder, whole: ir.Value, part: ir.Value, axes: Sequence[i
     axes: those that `part` lacks, if they are known: then n is a constant where their dimensions are.
     """
     dims = None if whole.shape is None or axes is None else [whole.shape[axis] for axis in axes]
-    if dims is not None and all(isinstance(dim, int) for dim in dims):
-        return op.constant_like(whole, 1 / max(prod(int(dim) for dim in dims), 1))  # type: ignore[arg-type]
+    known = [dim for dim in dims or () if isinstance(dim, int)]
+    if dims is not None and len(known) == len(dims):
+        return op.constant_like(whole, 1 / max(prod(known), 1))
     wide = ir.DataType.DOUBLE if whole.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
     few, many = (op.Cast(op.Size(value), to=int(wide)) for value in (part, whole))
     ratio = op.Div(few, many)
