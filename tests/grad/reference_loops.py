@@ -1,8 +1,11 @@
 """Operators that onnx's reference evaluator leaves incomplete, whole and in any float type: RNN, GRU and LSTM with all
 attributes, Scan with axes and directions, Loop with scalar rows or none, sequences and optionals."""
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx.helper
+from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import (
     op_gru,
@@ -58,8 +61,11 @@ def lstm_step(x, h, c, w, r, wb, rb, p, f, options):
     return f[0](o + po * following) * f[2](following), following
 
 
-STEPS = {"RNN": (rnn_step, 1, ["Tanh"]), "GRU": (gru_step, 3, ["Sigmoid", "Tanh"])}
-STEPS["LSTM"] = (lstm_step, 4, ["Sigmoid", "Tanh", "Tanh"])
+STEPS: dict[str, tuple[Callable[..., tuple[np.ndarray, np.ndarray]], int, list[str]]] = {
+    "RNN": (rnn_step, 1, ["Tanh"]),
+    "GRU": (gru_step, 3, ["Sigmoid", "Tanh"]),
+    "LSTM": (lstm_step, 4, ["Sigmoid", "Tanh", "Tanh"]),
+}
 
 
 def recurrent(op_type, x, w, r, b=None, lens=None, h0=None, c0=None, p=None, **options):
@@ -130,6 +136,9 @@ class LSTM(OpRun):
 
 
 class Scan(OpRun):
+    body: ReferenceEvaluator  # OpRun makes both of the attribute
+    _run_body: Callable[..., list[np.ndarray]]
+
     def need_context(self):
         return True
 
@@ -155,12 +164,16 @@ class Scan(OpRun):
 
 
 class Loop(OpRun):
+    body: ReferenceEvaluator  # OpRun makes both of the attribute
+    _run_body: Callable[..., list[np.ndarray]]
+
     def need_context(self):
         return True
 
-    def _run(self, limit=None, cond=None, *states, context=None, body=None, attributes=None, bindings=None):
+    def _run(self, limit=None, cond=None, *initial, context=None, body=None, attributes=None, bindings=None):
         names, inner = self.body.input_names, dict(context or {})
-        states, rows, turn = list(states), [[] for _ in self.body.output_names[1 + len(states) :]], 0
+        states, turn = list(initial), 0
+        rows: list[list[np.ndarray]] = [[] for _ in self.body.output_names[1 + len(states) :]]
         cond = True if cond is None else cond
         while cond and (limit is None or turn < limit):
             feeds = {**inner, names[0]: np.array(turn, np.int64), names[1]: np.array(True)}
@@ -191,7 +204,7 @@ class SequenceInsert(OpRun):
 
 class SequenceMap(OpRun):
     def _run(self, sequence, *others, body=None, attributes=None):  # the evaluator's own knows one other sequence
-        results = [[] for _ in body.output_names]
+        results: list[list[object]] = [[] for _ in body.output_names]
         for k, item in enumerate(sequence):
             items = [item, *(other[k] if isinstance(other, list) else other for other in others)]
             values = body.run(None, dict(zip(body.input_names, items, strict=True)))

@@ -1,6 +1,8 @@
 """Forward operators that onnx's reference evaluator computes wrongly or too slowly, mended for the checks."""
 
+from collections.abc import Callable
 from itertools import product
+from types import EllipsisType
 
 import numpy as np
 import onnx.reference.ops.op_conv_transpose as reference_conv_transpose
@@ -9,6 +11,8 @@ import onnx.reference.ops.op_lp_pool as reference_lp_pool
 import onnx.reference.ops.op_max_pool as reference_max_pool
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv import _conv_implementation
+
+Index = tuple[EllipsisType | slice, ...]
 
 
 def conv_transpose(
@@ -46,10 +50,11 @@ def conv_transpose(
     for tap in product(*map(range, kernel)):
         part = np.einsum("ngc...,gcm->ngm...", split, weights[(..., *tap)])
         starts = [t * d for t, d in zip(tap, dilations, strict=True)]
-        at = [slice(t, t + s * (i - 1) + 1, s) for t, s, i in zip(starts, strides, x.shape[2:], strict=True)]
-        y[(..., *at)] += part
-    y = y[(..., *(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True)))]
-    y = y.reshape(x.shape[0], -1, *sizes)
+        steps = zip(starts, strides, x.shape[2:], strict=True)
+        at: Index = (..., *(slice(t, t + s * (i - 1) + 1, s) for t, s, i in steps))
+        y[at] += part
+    inside: Index = (..., *(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True)))
+    y = y[inside].reshape(x.shape[0], -1, *sizes)
     return (y if b is None else y + b.reshape(-1, *[1] * n),)
 
 
@@ -78,8 +83,9 @@ def _windows(x, kernel, auto_pad, ceil_mode, dilations, pads, strides, filler):
     seen = []
     for tap in product(*map(range, kernel)):
         starts = [t * d for t, d in zip(tap, dilations, strict=True)]
-        at = [slice(t, t + s * (c - 1) + 1, s) for t, s, c in zip(starts, strides, counts, strict=True)]
-        seen.append((padded[(..., *at)], indices[(..., *at)]))
+        steps = zip(starts, strides, counts, strict=True)
+        at: Index = (..., *(slice(t, t + s * (c - 1) + 1, s) for t, s, c in steps))
+        seen.append((padded[at], indices[at]))
     return np.stack([values for values, _ in seen]), np.stack([where for _, where in seen])
 
 
@@ -154,7 +160,7 @@ def _bins(first, last, length, count):
     return [slice(min(max(a, 0), length), min(max(b, 0), length)) for a, b in zip(starts, ends, strict=True)]
 
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {
     "Relu": lambda y: np.maximum(y, 0),
     "Tanh": np.tanh,
     "Sigmoid": lambda y: 1 / (1 + np.exp(-y)),
@@ -190,8 +196,9 @@ class FusedConv(OpRun):
 
 
 OPERATORS = [GlobalLpPool, AffineGrid, MaxRoiPool, FusedConv]
-reference_max_pool.MaxPool._run = MaxPool._run  # type: ignore[method-assign]  (inside functions too)
-reference_lp_pool.LpPool._run = LpPool._run  # type: ignore[method-assign]
+# inside functions too, where the evaluator ignores operators that it is given
+reference_max_pool.MaxPool._run = MaxPool._run  # type: ignore[method-assign, assignment]
+reference_lp_pool.LpPool._run = LpPool._run  # type: ignore[method-assign, assignment]
 
 
 def denormalize(self, n, dims, align_corners):
