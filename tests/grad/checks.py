@@ -22,6 +22,7 @@ from onnxgrad.grad.reverse import gradients
 from tests.grad import contrib_operators, reference_loops, reference_norms, reference_ops  # noqa: F401 (mend the evaluator)
 
 Arrays = dict[str, np.ndarray]
+Input = Sequence[int] | np.ndarray | None
 
 _OPERATORS = [*contrib_operators.OPERATORS, *reference_norms.OPERATORS, *reference_ops.OPERATORS]
 
@@ -49,7 +50,7 @@ class Case:
     """
 
     op_type: str
-    inputs: Sequence[Sequence[int] | np.ndarray | None]
+    inputs: Sequence[Input]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     outputs: int = 1

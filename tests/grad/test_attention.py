@@ -23,5 +23,5 @@ def test_a_guarded_softmax_of_a_row_without_keys_has_gradient_0():
     feeds = {"x": np.ones((2, 3), "f4"), "v": np.array([[1, 2, 3]] * 2, "f4"), "y.grad": np.ones((2, 3), "f4")}
     for run in (evaluate, run_in_onnxruntime):
         got = run(gradient, feeds)
-        np.testing.assert_allclose(got["x.grad"], [[-0.25, 0.25, 0], [0, 0, 0]], atol=1e-6)
-        np.testing.assert_allclose(got["v.grad"], [[0.5, 0.5, 0], [0, 0, 0]], atol=1e-6)
+        np.testing.assert_allclose(got["x.grad"], [[-0.25, 0.25, 0.0], [0.0, 0.0, 0.0]], atol=1e-6)
+        np.testing.assert_allclose(got["v.grad"], [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]], atol=1e-6)

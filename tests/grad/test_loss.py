@@ -79,7 +79,7 @@ def test_scores_of_several_positions():
 def test_great_scores_are_no_trouble():
     scores = np.array([[1000.0, 0.0, -1000.0], [-1000.0, 1000.0, 1000.0]])
     (dx,) = gradient("SoftmaxCrossEntropyLoss", scores, np.array([1, 1]), "reduction = 'sum'")
-    np.testing.assert_allclose(dx, [[1, -1, 0], [0, -0.5, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(dx, [[1.0, -1.0, 0.0], [0.0, -0.5, 0.5]], atol=1e-6)
 
 
 def test_the_weighted_mean_divides_by_the_weights_of_the_labels():

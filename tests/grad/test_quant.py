@@ -60,7 +60,7 @@ def test_quantized_values_get_a_gradient_where_they_are_not_saturated():
         model = gradient_model_of(graph_of(QDQ), ["x", "s"])
     x = np.array([0.26, -1.4, 63.0, 63.4, -200.0], np.float32)  # integers -127 .. 126 about the zero point, times 0.5
     dy = np.array([1, 2, 3, 4, 5], np.float32)
-    got = evaluate(model, {"x": x, "s": np.float32(0.5), "y.grad": dy})
+    got = evaluate(model, {"x": x, "s": np.array(0.5, np.float32), "y.grad": dy})
     np.testing.assert_array_equal(got["x.grad"], [1, 2, 3, 0, 0])
     rounded = np.array([1, -3, 126, 126, -129]) - np.array([0.52, -2.8, 126, 0, 0])
     np.testing.assert_allclose(got["s.grad"], (dy * rounded).sum(), rtol=1e-5)

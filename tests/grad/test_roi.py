@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.grad.cases.roi import align
-from tests.grad.checks import build, gradient_model_of, run_in_onnxruntime
+from tests.grad.checks import Arrays, build, gradient_model_of, run_in_onnxruntime
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])
@@ -16,7 +16,7 @@ def test_no_regions_give_gradients_of_zeros(mode, samples):
     model.graph.input.add(name="x2").type.tensor_type.elem_type = 7
     model.graph.input[-1].type.tensor_type.shape.dim.add(dim_param="x1_0")
     first = gradient_model_of(model, ["x0", "x1"])
-    none = {"x2": np.zeros(0, np.int64), "y0.grad": np.zeros((0, 2, 2, 3), np.float32)}
+    none: Arrays = {"x2": np.zeros(0, np.int64), "y0.grad": np.zeros((0, 2, 2, 3), np.float32)}
     grads = run_in_onnxruntime(first, {**feeds, **none})
     np.testing.assert_array_equal(grads["x0.grad"], np.zeros_like(feeds["x0"]))
     assert grads["x1.grad"].shape == (0, 4)

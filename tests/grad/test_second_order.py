@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.grad.cases import control_flow, recurrent, sequence
-from tests.grad.checks import Case, build, evaluate, gradient_model_of, run_in_onnxruntime, seeds_of
+from tests.grad.checks import Arrays, Case, build, evaluate, gradient_model_of, run_in_onnxruntime, seeds_of
 
 CHOSEN = (
     "If-nested-True",
@@ -27,7 +27,8 @@ def second_derivatives(case: Case, dtype: type, symbolic: bool, run) -> dict[str
     first = gradient_model_of(model, wrt)
     second = gradient_model_of(first, wrt, of=[f"{name}.grad" for name in wrt])
     rng = np.random.default_rng(0)
-    outer = {f"{name}.grad.seed": np.asarray(rng.uniform(-1, 1, v.shape), dtype) for name, v in feeds.items()}
+    drawn = {name: rng.uniform(-1, 1, value.shape) for name, value in feeds.items()}
+    outer: Arrays = {f"{name}.grad.seed": np.asarray(value, dtype) for name, value in drawn.items()}
     results = run(second, {**feeds, **seeds_of(model, evaluate(model, feeds)), **outer})
     return {name: results[f"{name}.grad"] for name in wrt}
 

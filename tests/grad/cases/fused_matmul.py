@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.grad.checks import Case
+from tests.grad.checks import Case, Input
 
 CONTRIB = "com.microsoft"
 
@@ -19,7 +19,7 @@ def nbits(bits, zeros=False, bias=False, columns=30, block=16, **options) -> Cas
     rng = np.random.default_rng(0)
     blocks, rows = -(-columns // block), 3
     packed = rng.integers(0, 256, (rows, blocks, block * bits // 8)).astype(np.uint8)
-    inputs = [(2, columns), packed, rng.uniform(0.1, 0.5, (rows, blocks)), None, None, (rows,)]
+    inputs: list[Input] = [(2, columns), packed, rng.uniform(0.1, 0.5, (rows, blocks)), None, None, (rows,)]
     if zeros:
         inputs[3] = rng.integers(0, 256, (rows, -(-blocks * bits // 8))).astype(np.uint8)
     attributes = {"K": columns, "N": rows, "bits": bits, "block_size": block}

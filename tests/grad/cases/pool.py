@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.grad.checks import Case
 
-WINDOWS = [
+WINDOWS: list[tuple[tuple[int, ...], dict[str, int | str | list[int]]]] = [
     ((2, 2, 7), {"kernel_shape": [3]}),
     ((1, 2, 5, 6), {"kernel_shape": [2, 2], "strides": [2, 2]}),
     ((1, 2, 7, 8), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),

@@ -12,7 +12,7 @@ LENGTHS = np.array([3, 2], np.int32)
 
 def lstm(
     name: str,
-    kind: type,
+    kind: type[np.integer],
     scales: Sequence[int],
     *,
     zeros=False,

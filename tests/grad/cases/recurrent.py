@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.grad.checks import Case
+from tests.grad.checks import Case, Input
 
 T, N, D, H = 3, 2, 2, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -16,7 +16,7 @@ def recurrent(op_type, *, lens=None, bias=True, states=True, peepholes=False, na
     directions = 2 if options.get("direction") == "bidirectional" else 1
     rows, layout = GATES[op_type] * H, options.get("layout", 0)
     state = (N, directions, H) if layout else (directions, N, H)
-    inputs = [(N, T, D) if layout else (T, N, D), (directions, rows, D), (directions, rows, H)]
+    inputs: list[Input] = [(N, T, D) if layout else (T, N, D), (directions, rows, D), (directions, rows, H)]
     inputs += [(directions, 2 * rows) if bias else None, lens, state if states else None]
     if op_type == "LSTM":
         inputs += [state if states else None, (directions, 3 * H) if peepholes else None]

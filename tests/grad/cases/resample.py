@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.grad.checks import Case
+from tests.grad.checks import Case, Input
 
 
 def ints(*values: int) -> np.ndarray:
@@ -46,7 +46,7 @@ def grid(shape, points, **attributes) -> Case:
 
 def crop(mode, **attributes) -> Case:
     """Differentiated by roi too."""
-    inputs = [(1, 1, 4, 5), np.array([0, 0, 0.41, 0.22, 1, 1, 0.73, 1.3]), None, ints(1, 1, 3, 4)]
+    inputs: list[Input] = [(1, 1, 4, 5), np.array([0, 0, 0.41, 0.22, 1, 1, 0.73, 1.3]), None, ints(1, 1, 3, 4)]
     settings = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", **attributes}
     name = f"Resize-roi-{mode}-{attributes}"
     if mode == "cubic":  # the reference evaluator has its weights in float32
