@@ -47,6 +47,7 @@ def test_int8_models_are_near_the_original(rng, static, expected):
     assert error.output == "y"
     assert 0 < error.relative < 0.05
     assert error.cosine > 0.998
+    assert error.same is not None
     assert error.same > 0.8
 
 
@@ -169,6 +170,8 @@ def test_images_are_read_at_any_depth(tmp_path):
 @pytest.mark.slow
 def test_sentence_embeddings_in_int8_are_near_and_faster():
     spec = importlib.util.spec_from_file_location("int8_benchmark", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = module.measure(sentences=100, seconds=10)

@@ -28,7 +28,8 @@ def external_model(folder, tensors, size):
             last = index >= tensors - 2
             file.seek(length * index + (length - 4 if last else 0))
             file.write(np.float32(1 + index / 1000).tobytes())
-            tensor = onnx.TensorProto(name=f"w{index}", data_type=1, dims=[size, size], data_location=1)
+            tensor = onnx.TensorProto(name=f"w{index}", data_type=1, dims=[size, size])
+            tensor.data_location = onnx.TensorProto.EXTERNAL
             for key, value in (("location", "big.data"), ("offset", length * index), ("length", length)):
                 tensor.external_data.add(key=key, value=str(value))
             initializers.append(tensor)

@@ -15,7 +15,9 @@ def run_as_written(model: ir.Model, **feeds: np.ndarray) -> list[np.ndarray]:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     source = og.to_proto(model).SerializeToString()
-    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    outputs: list[np.ndarray] = session.run(None, feeds)
+    return outputs
 
 
 def assert_same_values(model: ir.Model, result: ir.Model, *, signs: bool = True, **feeds: np.ndarray) -> None:

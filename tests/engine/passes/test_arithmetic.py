@@ -12,7 +12,7 @@ X = SPECIAL.astype(np.float32)
 ONES = np.ones(12, np.float32)
 
 # body over float[12] x and z and bool[12] p, constants, operators afterwards
-DONE = {
+DONE: dict[str, tuple[str, dict[str, np.ndarray | np.generic], list[str]]] = {
     "times one": ("h = Mul(a, x) y = Neg(h)", {"a": np.float32(1)}, ["Neg"]),
     "times ones": ("h = Mul(x, a) y = Neg(h)", {"a": ONES}, ["Neg"]),
     "divided by one": ("h = Div(x, a) y = Neg(h)", {"a": f32(1)}, ["Neg"]),

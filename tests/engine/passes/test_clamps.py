@@ -107,5 +107,5 @@ def test_clamps_stay(name):
 @pytest.mark.parametrize(("dtype", "opset", "expected"), [("double", 11, ["Max", "Min"]), ("double", 12, ["Clip"])])
 def test_clip_is_made_only_where_it_takes_the_dtype(dtype, opset, expected):
     text = f"g ({dtype}[3] x) => ({dtype}[3] y) {{ h = Max(x, a) y = Min(h, b) }}"
-    result = check(model_of(text, opset, a=np.float64([-1]), b=np.float64([6])), *clip.RULES)
+    result = check(model_of(text, opset, a=np.array([-1.0]), b=np.array([6.0])), *clip.RULES)
     assert operators(result) == expected

@@ -230,7 +230,9 @@ def test_weights_are_rounded_once():
     factor = s / np.sqrt(v + float(np.float32(1e-5)))
     exact = (W.astype(np.float64) * factor[:, None, None, None]).astype(np.float32)
     conv_node = next(node for node in result.graph if node.op_type == "Conv")
-    assert np.array_equal(ir.convenience.get_const_tensor(conv_node.inputs[1]).numpy(), exact)
+    weight = ir.convenience.get_const_tensor(conv_node.inputs[1])
+    assert weight is not None
+    assert np.array_equal(weight.numpy(), exact)
 
 
 PADDED = {

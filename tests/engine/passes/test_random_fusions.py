@@ -5,7 +5,7 @@ import random
 import numpy as np
 import onnx.helper as oh
 import pytest
-from onnx import numpy_helper
+from onnx import NodeProto, TensorProto, numpy_helper
 
 import onnxgrad as og
 from onnxgrad.engine.passes.fusions import (
@@ -34,7 +34,9 @@ class Sketch:
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.is_image = self.random.random() < 0.5
         self.shape = (2, CHANNELS, 6, 6) if self.is_image else (5, CHANNELS)
-        self.values, self.nodes, self.constants = ["x"], [], []
+        self.values = ["x"]
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
 
     def constant(self, array):
         name = f"c{len(self.constants)}"
