@@ -14,6 +14,7 @@ from onnxgrad.engine.ir.functions import adopt_functions, link_functions
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.names import values_in
 from onnxgrad.engine.ir.opset import raise_opset
+from onnxgrad.engine.ir.scatter import order_scatters
 from onnxgrad.grad.reverse import gradients
 from onnxgrad.importers import ModelSource, load
 
@@ -61,6 +62,7 @@ def differentiable_copy(source: ModelSource) -> ir.Model:
     raise_opset(model, OPSET)
     link_functions(model)
     infer_shapes(model)
+    order_scatters(model.graph)
     return model
 
 

@@ -28,20 +28,19 @@ def move_back(op: Builder, name: str, move: Move, dy: ir.Value, x: ir.Value, *ot
 
 def put_back(op: Builder, name: str, dy: ir.Value, x: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     """The gradient of x for y = Gather(x, indices, axis): slices of dy added at their indices."""
-    size, picked = rank(x), rank(indices)
+    size = rank(x)
     axis %= size
 
     def body(op: Builder, dy: ir.Value, shape: ir.Value, indices: ir.Value) -> ir.Value:
         if indices.dtype != ir.DataType.INT64:
             indices = op.Cast(indices, to=ir.DataType.INT64)
-        indices = op.Unsqueeze(indices, [-1])
-        if axis == 0:
-            return op.ScatterND(_zeros(op, dy, shape), indices, dy, reduction="add")
-        order = [axis, *(k for k in range(size) if k != axis)]
-        rows = [*range(axis, axis + picked), *range(axis), *range(axis + picked, size + picked - 1)]
-        zeros = _zeros(op, dy, op.Gather(shape, order))
-        summed = op.ScatterND(zeros, indices, op.Transpose(dy, perm=rows), reduction="add")
-        return op.Transpose(summed, perm=inverse(order))
+        count = op.Shape(op.Reshape(indices, [-1]))
+        parts = [op.Slice(shape, [0], [axis])] if axis else []
+        parts += [count, *([op.Slice(shape, [axis + 1], [size])] if axis + 1 < size else [])]
+        block = op.Concat(*parts, axis=0) if len(parts) > 1 else count
+        column = op.Reshape(indices, [*[1] * axis, -1, *[1] * (size - 1 - axis)])
+        rows = op.Reshape(dy, block, allowzero=1)  # ScatterND would be quicker, and lose some: see engine/ir/scatter.py
+        return op.ScatterElements(_zeros(op, dy, shape), op.Expand(column, block), rows, axis=axis, reduction="add")
 
     return shaped_like(op.call(name, body, dy, op.shape_of(x), indices)[0], x)
 

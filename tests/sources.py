@@ -10,7 +10,7 @@ PACKAGE = ROOT / "src" / "onnxgrad"
 def source_files() -> list[Path]:
     """Every Python file of the package, each once."""
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-    return sorted([*files, PACKAGE / "__init__.py", *(PACKAGE / "cli").rglob("*.py")])
+    return sorted([*files, *PACKAGE.glob("*.py"), *(PACKAGE / "cli").rglob("*.py")])
 
 
 def all_python_files() -> list[Path]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxgrad.engine.ir.scatter import is_racing_scatter
+
 _T = ir.DataType
 
 
@@ -142,6 +144,14 @@ KNOWN_BAD: tuple[KnownBad, ...] = (
         _aligns_a_fraction,
         "align_corners is computed with the rounded size",
         by_attributes=lambda n: _text(n, "coordinate_transformation_mode") == "align_corners",
+    ),
+    KnownBad(
+        "ScatterND",
+        is_racing_scatter,
+        "the kernel adds in several threads at once, and loses updates with equal indices",
+        ("rewritten", "host"),
+        cpu_only=True,
+        by_attributes=is_racing_scatter,
     ),
     KnownBad(
         "Dropout",

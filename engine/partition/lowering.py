@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.scatter import is_racing_scatter, order_scatter
 
 _SHORT = 16  # elements of a row
 
@@ -89,6 +90,11 @@ def short_softmax(op: Builder, node: ir.Node) -> list[ir.Node]:
     return [maker for v in made if (maker := v.producer()) is not None] + [result]
 
 
+def ordered_scatter(op: Builder, node: ir.Node) -> list[ir.Node]:
+    """ScatterND with a reduction, by ScatterElements over rows."""
+    return order_scatter(op, node) if is_racing_scatter(node) and op.opset >= 18 else []
+
+
 def _replace(op: Builder, node: ir.Node, new: ir.Node) -> ir.Node:
     """Put `new` in the place of `node`, with its name and its output."""
     assert node.graph is not None
@@ -105,6 +111,7 @@ LOWERINGS: Mapping[tuple[str, str], Lowering] = {
     **{("", op_type): recurrent_layout for op_type in ("RNN", "GRU", "LSTM")},
     ("", "CastLike"): cast_like,
     ("", "Mod"): floor_mod,
+    ("", "ScatterND"): ordered_scatter,
     ("", "Softmax"): short_softmax,
 }
 """(domain, op_type) -> how a refused node of it is written in other operators."""

@@ -3,6 +3,7 @@
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.engine.ir.scatter import scatter_slices
 from onnxgrad.grad.outputs import expose
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient, no_gradient
 from onnxgrad.grad.scatter import put_back, shaped_like
@@ -47,7 +48,7 @@ def gather_nd(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     x, indices = node.inputs
     assert x is not None and indices is not None
     batch = node.attributes.get_int("batch_dims", 0)
-    return (op.ScatterND(op.zeros_like(x), _with_batch(op, indices, batch), dy, reduction="add"),)
+    return (scatter_slices(op, op.zeros_like(x), _with_batch(op, indices, batch), dy, "add"),)
 
 
 def _with_batch(op: Builder, indices: ir.Value, batch: int) -> ir.Value:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.engine.ir.scatter import scatter_slices
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 
 Scatter = Callable[[ir.Value, ir.Value, str], ir.Value]  # (data, updates, reduction) -> data with the updates
@@ -28,9 +29,10 @@ def scatter_elements(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 def scatter_nd(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = data, with slices written or reduced at index tuples"""
     indices = node.inputs[1]
+    assert indices is not None
 
     def scatter(data: ir.Value, updates: ir.Value, reduction: str) -> ir.Value:
-        return op.ScatterND(data, indices, updates, reduction=reduction)
+        return scatter_slices(op, data, indices, updates, reduction)
 
     return _scatter(op, node, dy, scatter, lambda data: op.GatherND(data, indices))
 
