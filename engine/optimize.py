@@ -18,6 +18,7 @@ from onnxgrad.engine.ir.names import graphs_in, values_in
 from onnxgrad.engine.ir.opset import raise_opset
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.engine.passes import remove_no_ops
+from onnxgrad.engine.passes.drop_zero_states import drop_zero_states
 from onnxgrad.engine.passes.fold_constants import fold_constants
 from onnxgrad.engine.passes.fusions import (
     activation,
@@ -82,6 +83,7 @@ PASSES: tuple[Pass | Rewrite, ...] = (
     *rotary.RULES,
     *attention.RULES,
     *einsum.RULES,
+    drop_zero_states,
     move_transposes,
     *casts.RULES,
     *reshape.RULES,

@@ -1,7 +1,8 @@
 """Slices added at index tuples, one after the other.
 
-onnxruntime's CPU kernel of ScatterND with a reduction works in several threads without a lock: of two updates with equal
-indices one may be lost (measured with version 1.31, 1,024 rows at 3 indices: 14 % of the sums). ScatterElements does not.
+onnxruntime's CPU kernel of ScatterND with a reduction works in several threads without a lock: of two updates with
+equal indices one may be lost (measured with version 1.31: 1,024 rows at 3 indices lose 14 % of the sums).
+ScatterElements does not.
 """
 
 import onnx_ir as ir
@@ -13,7 +14,8 @@ from onnxgrad.engine.ir.names import graphs_in
 def scatter_slices(op: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str) -> ir.Value:
     """ScatterND(data, indices, updates), by ScatterElements over rows where there is a reduction.
 
-    indices: int64[..., k], k known, negative ones count from the end; updates: [...] + the last dimensions of data after k.
+    indices: int64[..., k] with k known; negative ones count from the end. updates: [...] and the dimensions of data
+    after the first k.
     """
     depth = indices.shape[-1] if indices.shape is not None else None
     if reduction == "none" or not isinstance(depth, int):
@@ -58,7 +60,7 @@ def order_scatters(graph: ir.Graph) -> None:
 
 
 def order_scatter(op: Builder, node: ir.Node) -> list[ir.Node]:
-    """Replace one, with a builder in front of it; returns the new nodes, none if its index tuples have no known length."""
+    """Replace one, with a builder in front of it; returns the new nodes: none if the length of a tuple is not known."""
     data, indices, updates = node.inputs
     if data is None or indices is None or updates is None or data.shape is None or node.graph is None:
         return []

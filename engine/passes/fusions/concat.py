@@ -51,6 +51,29 @@ def _flat(xs: Values, y: ir.Value, axis: int) -> list[ir.Value]:
     return found
 
 
+class WhereOfConcat(Rewrite):
+    """Where(c, k, Concat(a, b)) -> Concat(a, k1), for constants c = (false, true) and k, and single numbers a and b."""
+
+    def pattern(self, op: Ops, c: Leaf, k: Leaf, xs: Leaf, axis: Leaf) -> Pattern:
+        return op.Where(c, k, op.Concat(op.many(xs), axis=axis).named("h"))
+
+    def check(self, c: ir.Value, k: ir.Value, xs: Values, h: ir.Value) -> Match:
+        choice, numbers = constant_value(c, _SMALL), constant_value(k, _SMALL)
+        return Match.all(
+            rank(h) == 1,
+            choice is not None and choice.shape == (len(xs),),
+            numbers is not None and numbers.shape in ((), (1,), (len(xs),)),
+            all(dim(x, 0) == 1 for x in xs),
+        )
+
+    def rewrite(self, op: Builder, c: ir.Value, k: ir.Value, xs: Values) -> ir.Value:
+        choice, numbers = constant_value(c), constant_value(k)
+        assert choice is not None and numbers is not None
+        spread = np.broadcast_to(numbers, choice.shape)
+        parts = [op.constant(spread[i : i + 1]) if choice[i] else x for i, x in enumerate(xs)]
+        return op.Concat(*parts, axis=0)
+
+
 class JoinConstantsInConcat(Rewrite):
     """Concat(x, c, d) -> Concat(x, e), for constants c and d."""
 
@@ -209,6 +232,7 @@ class RemoveSplit(Rewrite):
 
 
 RULES: tuple[Rewrite, ...] = (
+    WhereOfConcat(),
     MergeConcats(),
     JoinConstantsInConcat(),
     RemoveSplitBeforeConcat(),

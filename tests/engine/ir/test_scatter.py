@@ -19,7 +19,7 @@ FUNCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.min
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 def test_scatter_reduces_what_meets_at_one_place(shapes, static, how, rng):
     dims = [
-        [str(d) if static or k == 1 and j == len(s) - 1 else f"d{k}_{j}" for j, d in enumerate(s)]
+        [str(d) if static or (k == 1 and j == len(s) - 1) else f"d{k}_{j}" for j, d in enumerate(s)]
         for k, s in enumerate(shapes)
     ]
     text = MODEL.format(dims=",".join(dims[0]), index=",".join(dims[1]), updates=",".join(dims[2]), how=how)

@@ -54,6 +54,12 @@ BETTER = {
         {"b0": i64(0), "b3": i64(3), "b6": i64(6)},
         ["Abs"],
     ),
+    "a constant choice over single numbers": (
+        "g (int64[1] x, int64[1] z) => (int64[a] y) { h = Concat<axis=0>(x, z, x) y = Where(c, k, h) }",
+        13,
+        {"c": np.array([False, True, False]), "k": i64(7, 8, 9)},
+        ["Concat"],
+    ),
     "two parts of an open axis": (
         "g (float[M,6] x) => (float[a,b] y) { a = Slice(x, b1, b3, b0) b = Slice(x, b3, b6, b0) y = "
         "Concat<axis=0>(a, b) }",
@@ -79,6 +85,16 @@ BETTER = {
 }
 
 KEPT = {
+    "a choice over pairs": (
+        "g (int64[2] x, int64[2] z) => (int64[a] y) { h = Concat<axis=0>(x, z) y = Where(c, k, h) }",
+        13,
+        {"c": np.array([False, True, False, True]), "k": i64(7, 8, 9, 6)},
+    ),
+    "a choice at run time": (
+        "g (int64[1] x, int64[1] z, bool[2] c) => (int64[a] y) { h = Concat<axis=0>(x, z) y = Where(c, k, h) }",
+        13,
+        {"k": i64(7, 8)},
+    ),
     "nested on another axis": (
         "g (float[2,2] x) => (float[a,b] y) { a = Concat<axis=0>(x, x) b = Concat<axis=0>(x, x) "
         "y = Concat<axis=1>(a, b) }",
