@@ -55,7 +55,7 @@ bench: $(VENV)/.dev
 	@set -e; for file in $(sort $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py))); do echo "== $$file"; $(PY) $$file; done
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist demo_output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: a stamp file per step, older than pyproject.toml = to be done again ---
