@@ -1,5 +1,6 @@
 """Models at the limits: what is too deep, too large or contradictory is refused, with the place, and quickly."""
 
+import gc
 import time
 
 import numpy as np
