@@ -171,7 +171,10 @@ class _Slot:
         shape = array.shape
         if len(shape) != self._rank:
             return False
-        return all(shape[axis] == size for axis, size in self._sizes) if self._sizes else True
+        for axis, size in self._sizes:  # noqa: SIM110 - a loop takes half the time of all()
+            if shape[axis] != size:
+                return False
+        return True
 
 
 def _convert(kind: ValueType, value: object, name: str) -> Feed:
