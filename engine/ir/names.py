@@ -11,6 +11,17 @@ def graphs_in(graph: ir.Graph) -> Iterator[ir.Graph]:
     yield from graph.subgraphs()
 
 
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The sub-graphs that a node holds."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
 def values_in(graph: ir.Graph) -> Iterator[ir.Value]:
     """Every value defined in `graph` and below: inputs, initializers, node outputs (some may come twice)."""
     for inner in graphs_in(graph):

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import VerificationError
 from onnxgrad.engine.ir.functions import DOMAIN, functions_of
+from onnxgrad.engine.ir.names import bodies
 from onnxgrad.engine.ir.nesting import check_depth
 
 
@@ -97,7 +98,7 @@ class _Walk:
                 why = "its definition comes later, is in another branch, or is not in the model"
                 raise VerificationError("A value is used where it is not defined.", where=where, why=why)
             self._used[operand].add((node, index))
-        for body in _bodies(node):
+        for body in bodies(node):
             self._check_graph(body)
         for index, output in enumerate(node.outputs):
             if output.producer() is not node or output.index() != index:
@@ -142,16 +143,6 @@ def _check_initializer(key: str, value: ir.Value) -> None:
             raise VerificationError(
                 "An initializer has another shape than its tensor.", where=_describe(value), why=why
             )
-
-
-def _bodies(node: ir.Node) -> Iterable[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _describe(value: ir.Value) -> str:

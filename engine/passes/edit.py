@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import describe_value
+from onnxgrad.engine.ir.names import bodies
 from onnxgrad.engine.passes.scope import Scope
 
 
@@ -97,17 +98,6 @@ def remove(node: ir.Node) -> list[ir.Node]:
             inner.replace_input_with(index, None)
     graph.remove(node)
     return [maker for maker in makers if maker.graph is not None]
-
-
-def bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    """The sub-graphs that a node holds."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:

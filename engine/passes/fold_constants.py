@@ -8,7 +8,8 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import OnnxGradError
 from onnxgrad.engine.ir.builder import is_float
-from onnxgrad.engine.passes.edit import bodies, remove_dead, replace_value
+from onnxgrad.engine.ir.names import bodies
+from onnxgrad.engine.passes.edit import remove_dead, replace_value
 from onnxgrad.engine.passes.purity import is_pure
 from onnxgrad.engine.passes.queries import is_constant, quantizes_at_run_time, static_shape
 from onnxgrad.engine.passes.scope import Evaluate, Scope

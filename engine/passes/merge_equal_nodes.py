@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.functions import Functions
-from onnxgrad.engine.passes.edit import bodies, needs_identity, remove, replace_value
+from onnxgrad.engine.ir.names import bodies
+from onnxgrad.engine.passes.edit import needs_identity, remove, replace_value
 from onnxgrad.engine.passes.match import default_attributes
 from onnxgrad.engine.passes.purity import is_pure
 from onnxgrad.engine.passes.scope import Scope

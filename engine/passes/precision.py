@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import OpsetError, OptionError
-from onnxgrad.engine.passes.edit import bodies
+from onnxgrad.engine.ir.names import bodies
 from onnxgrad.engine.passes.purity import RANDOM
 from onnxgrad.engine.passes.scope import Scope
 
@@ -312,3 +312,18 @@ def _from_shapes(graphs: Iterable[ir.Graph]) -> set[ir.Node]:
 
 def _is_list(value: ir.Value) -> bool:
     return value.shape is not None and len(value.shape) <= 1
+
+
+PRECISIONS = {
+    "f16_io_f32_comp": Precision(ir.DataType.FLOAT16, weights_only=True),
+    "f16_io_comp": Precision(ir.DataType.FLOAT16),
+    "bfloat16": Precision(ir.DataType.BFLOAT16),
+}
+"""The values of the option `precision`."""
+
+
+def known_precision(name: str) -> Precision:
+    """The precision of this name. Raises: OptionError."""
+    if name not in PRECISIONS:
+        raise OptionError(f"There is no precision {name!r}.", fix=f"one of {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
