@@ -30,6 +30,7 @@ from onnxgrad.engine.passes.fusions import (
     concat,
     conv,
     einsum,
+    fused_conv,
     gemm,
     gemm_weights,
     grain,
@@ -52,7 +53,7 @@ from onnxgrad.engine.passes.inline_functions import inline_functions
 from onnxgrad.engine.passes.lift_constants import lift_constants
 from onnxgrad.engine.passes.merge_equal_nodes import merge_equal_nodes
 from onnxgrad.engine.passes.merge_initializers import merge_initializers
-from onnxgrad.engine.passes.precision import Precision, lower_precision
+from onnxgrad.engine.passes.precision import Precision, known_precision, lower_precision
 from onnxgrad.engine.passes.preprocess import ImageInput, with_image_input
 from onnxgrad.engine.passes.remove_dead_code import remove_dead_code
 from onnxgrad.engine.passes.rewrite import Hits, Rewrite, apply_rewrites
@@ -161,6 +162,8 @@ def optimize_for_inference(
     precision: str | None = None,
     fuse_preprocess: ImageInput | None = None,
     fuse_grain: bool = True,
+    fuse_conv_bias_nonlinearity: bool = False,
+    fuse_conv_bias_with_z: bool = False,
     weight_preprocess: bool = False,
     layout: str | None = None,
 ) -> ir.Model:
@@ -172,7 +175,9 @@ def optimize_for_inference(
     precision: "f16_io_f32_comp" stores weights in float16, "f16_io_comp" computes in it too, "bfloat16" in that; inputs
     and outputs keep their dtypes. A check then reports the errors (`optimization_report(model).errors`).
     fuse_preprocess: an input takes images as bytes from then on; a check runs both models on bytes.
-    fuse_grain: a divided sum becomes a mean.  weight_preprocess, layout: have no meaning for files; the error says why.
+    fuse_grain: a divided sum becomes a mean.  fuse_conv_bias_nonlinearity, fuse_conv_bias_with_z: convolutions with
+    activation, and with addend too, become nodes that only onnxruntime has: the file is not portable, and says so.
+    weight_preprocess, layout: have no meaning for files; the error says why.
 
     Inputs, outputs, their names and order, initializers that are inputs, metadata and random nodes stay. Initializers
     that files of IR version 3 and older list as inputs are no inputs for onnxruntime, and none afterwards.
@@ -184,14 +189,16 @@ def optimize_for_inference(
     refuse_options(weight_preprocess, layout)
     left_out = () if fuse_grain else [rule.name for rule in grain.RULES]
     disabled = _known_names([*([disable] if isinstance(disable, str) else disable), *left_out])
-    lower = None if precision is None else _known_precision(precision)
+    lower = None if precision is None else known_precision(precision)
+    runtime_only = fused_conv.chosen(fuse_conv_bias_nonlinearity, fuse_conv_bias_with_z)
     original = load(model)
     if fuse_preprocess is not None:
         original = with_image_input(original, fuse_preprocess)
     try:
-        result = _optimized(original, disabled, opset, input_shapes, lower, verify_each=False)
+        result = _optimized(original, disabled, opset, input_shapes, lower, runtime_only, verify_each=False)
     except VerificationError:
-        _optimized(original, disabled, opset, input_shapes, lower, verify_each=True)  # says which pass it was
+        # Once more, to say which pass it was.
+        _optimized(original, disabled, opset, input_shapes, lower, runtime_only, verify_each=True)
         raise
     optimization_report(result).seconds = time.perf_counter() - start
     if check and lower is not None:
@@ -201,26 +208,13 @@ def optimize_for_inference(
     return result
 
 
-PRECISIONS = {
-    "f16_io_f32_comp": Precision(ir.DataType.FLOAT16, weights_only=True),
-    "f16_io_comp": Precision(ir.DataType.FLOAT16),
-    "bfloat16": Precision(ir.DataType.BFLOAT16),
-}
-"""The values of the option `precision`."""
-
-
-def _known_precision(name: str) -> Precision:
-    if name not in PRECISIONS:
-        raise OptionError(f"There is no precision {name!r}.", fix=f"one of {', '.join(PRECISIONS)}")
-    return PRECISIONS[name]
-
-
 def _optimized(
     original: ir.Model,
     disabled: tuple[str, ...],
     opset: int | None,
     shapes: Shapes | None,
     lower: Precision | None,
+    runtime_only: Sequence[Rewrite],
     *,
     verify_each: bool,
 ) -> ir.Model:
@@ -232,6 +226,9 @@ def _optimized(
     report = copy.meta[_REPORT] = _run(copy, disabled, verify_each)
     if lower is not None:
         report.hits["lower_precision"] = lower_precision(Scope(copy, evaluate), lower)
+        verify(copy)
+    if runtime_only:
+        report.hits.update(fused_conv.fuse_for_onnxruntime(Scope(copy, evaluate), runtime_only))
         verify(copy)
     _forget_types(copy, annotated)
     return copy

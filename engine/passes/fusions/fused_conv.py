@@ -1,12 +1,24 @@
 """Conv with activation and addend as one node of onnxruntime's: not portable, and off unless it is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
 from onnxgrad.engine.passes.fusions.channels import Attributes
 from onnxgrad.engine.passes.queries import same_shape, scalar_value
-from onnxgrad.engine.passes.rewrite import ANY, Builder, Leaf, Match, Ops, Output, Pattern, Rewrite
+from onnxgrad.engine.passes.rewrite import (
+    ANY,
+    Builder,
+    Hits,
+    Leaf,
+    Match,
+    Ops,
+    Output,
+    Pattern,
+    Rewrite,
+    apply_rewrites,
+)
+from onnxgrad.engine.passes.scope import Scope, hidden_defaults
 
 _DOMAIN = "com.microsoft"
 _PLAIN = ("Relu", "Sigmoid", "Tanh")
@@ -92,3 +104,24 @@ class FuseConvBiasWithZ(Rewrite):
 
 RUNTIME_RULES: tuple[Rewrite, ...] = (FuseConvBiasWithZ(), FuseConvBiasNonlinearity())
 """Only onnxruntime runs what they make."""
+
+_MARK = "onnxgrad.runs_only_on"
+
+
+def chosen(nonlinearity: bool, with_z: bool) -> tuple[Rewrite, ...]:
+    """The rewrites that these options ask for, the larger pattern first."""
+    wanted = dict(zip(RUNTIME_RULES, (with_z, nonlinearity), strict=True))
+    return tuple(rule for rule, is_wanted in wanted.items() if is_wanted)
+
+
+def fuse_for_onnxruntime(scope: Scope, rules: Sequence[Rewrite]) -> dict[str, int]:
+    """Apply these rewrites, and mark the model as not portable if they did anything; how often each did.
+
+    The mark is the entry "onnxgrad.runs_only_on" of the metadata of the model.
+    """
+    record: dict[str, Hits] = {}
+    with hidden_defaults(scope.model.graph):
+        if apply_rewrites(scope, rules, record):
+            scope.forget_graphs()
+            scope.model.metadata_props[_MARK] = "onnxruntime"
+    return {name: found.hits for name, found in record.items() if found.hits}

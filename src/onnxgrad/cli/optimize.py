@@ -9,6 +9,8 @@ import typer
 from onnxgrad.engine.errors import OptionError
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from onnxgrad.engine.optimize import Optimization
     from onnxgrad.exporters.report import Summary
 
@@ -63,6 +65,17 @@ def optimize(
     reverse_channels: Annotated[
         bool, typer.Option("--reverse-channels", help="These images are BGR, and the model wants RGB, or so.")
     ] = False,
+    fuse_conv_bias_nonlinearity: Annotated[
+        bool,
+        typer.Option(
+            "--fuse-conv-bias-nonlinearity",
+            help="Conv and activation as one node; for onnxruntime only: not portable.",
+        ),
+    ] = False,
+    fuse_conv_bias_with_z: Annotated[
+        bool,
+        typer.Option("--fuse-conv-bias-with-z", help="Relu(Conv + z) as one node; for onnxruntime only: not portable."),
+    ] = False,
     weight_preprocess: Annotated[bool, typer.Option("--weight-preprocess", hidden=True)] = False,
     layout: Annotated[str | None, typer.Option("--layout", hidden=True)] = None,
     page: Annotated[
@@ -97,22 +110,29 @@ def optimize(
         check=check,
         precision=precision,
         fuse_preprocess=read_image_input(fuse_preprocess, mean, std, reverse_channels),
+        fuse_conv_bias_nonlinearity=fuse_conv_bias_nonlinearity,
+        fuse_conv_bias_with_z=fuse_conv_bias_with_z,
         weight_preprocess=weight_preprocess,
         layout=layout,
     )
     save(result, target)
     before, after, report = summary(model), summary(result), optimization_report(result)
     if page is not None:
-        from onnxgrad.cli.text_files import write_text
-        from onnxgrad.exporters.html_report import html_report
-
-        title = f"{source.name} \u2192 {target.name}"
-        write_text(page, html_report(model, result, report.hits, report.seconds, title, check))
+        _write_page(page, model, result, f"{source.name} \u2192 {target.name}", check)
     if as_json:
         content = {"before": before.to_dict(), "after": after.to_dict(), "optimization": report.to_dict()}
         typer.echo(json.dumps({**content, "checked": check}, indent=2))
     else:
         _show_result(before, after, report, check)
+
+
+def _write_page(page: Path, before: "ir.Model", after: "ir.Model", title: str, check: int) -> None:
+    from onnxgrad.cli.text_files import write_text
+    from onnxgrad.engine.optimize import optimization_report
+    from onnxgrad.exporters.html_report import html_report
+
+    report = optimization_report(after)
+    write_text(page, html_report(before, after, report.hits, report.seconds, title, check))
 
 
 def _show_passes(names: dict[str, str], as_json: bool) -> None:
