@@ -34,7 +34,7 @@ def _axes_of(node_output: ir.Value, given: ir.Value | None, size: int | None) ->
         return None
     attribute = node.attributes.get("axes")
     axes = int_values(given) if given is not None else tuple(attribute.as_ints()) if attribute is not None else None
-    return None if axes is None else tuple(sorted(axis % size for axis in axes))
+    return None if axes is None else tuple(sorted(axis % size if size else axis for axis in axes))
 
 
 class UnsqueezeIntoReduction(Rewrite):

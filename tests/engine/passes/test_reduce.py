@@ -70,3 +70,8 @@ def test_is_left_alone(name):
     body, opset = KEPT[name]
     shape, out = ("N, 1, 1", "a, b") if "Squeeze(r, two)" in body else ("N, 3, 4", "a, b, c")
     check(model_with(body, opset, shape, out), *RULES, hits=0)
+
+
+def test_a_number_has_no_axes_to_give_back():
+    model = model_of("g (float x) => (float[1] y) { r = ReduceMax(x) y = Unsqueeze(r, c) }", c=np.array([0]))
+    check(model, *RULES, hits=0)
