@@ -230,7 +230,41 @@ def by_channel(sketch: Sketch) -> None:
     sketch.emit(op_type, sketch.random.sample(pair, 2), x.of(bound=3 * x.bound + 3))
 
 
+# operator and operands of each step: x, numbers, or the result of an earlier step by its negative index
+WRITTEN: tuple[tuple[tuple, ...], ...] = (
+    (("Neg", "x"), ("Exp", "-1"), ("Add", "-1", 1.0), ("Div", 1.0, "-1")),
+    (("Div", "x", 2.0**0.5), ("Erf", "-1"), ("Add", "-1", 1.0), ("Mul", "x", "-1"), ("Mul", "-1", 0.5)),
+    (("Abs", "x"), ("Add", "-1", 1.0), ("Div", "x", "-1")),
+    (("Softplus", "x"), ("Tanh", "-1"), ("Mul", "x", "-1")),
+    (("Abs", "x"), ("Pow", "-1", 0.5)),
+    (("Abs", "x"), ("Add", "-1", 1.0), ("Reciprocal", "-1"), ("Mul", "x", "-1")),
+    (("Mul", "x", 0.25), ("Max", "x", "-1")),
+    (("PRelu", "x", 0.25),),
+    (("Neg", "x"), ("Neg", "-1")),
+    (("Sum", "x", "x"), ("Sub", "-1", "x")),
+    (("Mul", "x", 2.0), ("Add", "-1", 1.0), ("Mul", "-1", 0.5)),
+    (("Relu", "x"), ("Relu", "-1"), ("Abs", "-1")),
+    (("Add", "x", 3.0), ("Relu", "-1"), ("Min", "-1", 6.0), ("Mul", "-1", "x"), ("Div", "-1", 6.0)),
+    (("Mul", "x", 2.0), ("Softmax", "-1"), ("Add", "-1", 1.0), ("Softmax", "-1")),
+)
+
+
+def written_out(sketch: Sketch) -> None:
+    """An activation or some arithmetic in single steps."""
+    x = sketch.operand(rank=(1, 2, 3, 4))
+    if not x.shape or x.bound > 16:
+        return
+    last = x
+    for op_type, *operands in sketch.random.choice(WRITTEN):
+        names = {"x": x.name, "-1": last.name}
+        inputs = [names[o] if isinstance(o, str) else sketch.constant(np.float32(o)) for o in operands]
+        made = sketch.emit(op_type, inputs, x.of(bound=20.0, exact=False))
+        if made is None:
+            return
+        last = made
+
+
 FAMILIES = (
     *(transpose, transpose, reshape, reshape, axes_of_one, cut, cut, join, join, reduce, softmax, from_shapes, idiom),
-    *(idiom, chain, chain, chain, chain, chain),
+    *(idiom, written_out, written_out, written_out, chain, chain, chain, chain, chain),
 )
