@@ -14,7 +14,7 @@ from onnxgrad.engine.runtime.providers import Device
 if TYPE_CHECKING:
     from onnxruntime import OrtValue
 
-Array = npt.NDArray[np.generic]
+Array: TypeAlias = np.ndarray
 
 DeviceValue: TypeAlias = "OrtValue"
 """A tensor of onnxruntime, on the CPU or a device; other libraries read it by DLPack."""

@@ -15,7 +15,13 @@ from tests.properties.random_graphs import broadcast, product_shape
 MOST = 200  # elements of a value
 LARGEST = 2.0**14  # of absolute values, by bounds
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-DTYPES = {FLOAT: np.float32, INT: np.int64, BOOL: np.bool_, TensorProto.INT32: np.int32, TensorProto.DOUBLE: np.float64}
+DTYPES: dict[int, type] = {
+    FLOAT: np.float32,
+    INT: np.int64,
+    BOOL: np.bool_,
+    TensorProto.INT32: np.int32,
+    TensorProto.DOUBLE: np.float64,
+}
 NUMBERS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
 SHAPES = ((2, 4, 5, 5), (1, 2, 4, 4), (2, 4, 6), (3, 4), (4, 4), (1, 4), (2, 3, 4), (2, 2, 3, 4), (4,), (), (1, 1, 3))
 
@@ -133,7 +139,11 @@ class Sketch:
         if op_type in ("Div", "Pow"):
             if x.dtype != FLOAT:
                 return
-            array = np.full(shape, self.random.choice([1, 2, 4]), np.float32) if op_type == "Div" else np.float32(2)
+            array = (
+                np.full(shape, self.random.choice([1, 2, 4]), np.float32)
+                if op_type == "Div"
+                else np.array(2, np.float32)
+            )
         large = {"Mul": 3 * x.bound, "Pow": x.bound**2, "Div": x.bound}.get(op_type, x.bound + 3)
         pair = [x.name, self.constant(array)]
         turned = pair[::-1] if op_type not in ("Div", "Pow") and self.chance(0.4) else pair
@@ -267,7 +277,7 @@ class Sketch:
         turn_a, turn_b = self.random.randint(0, 1), self.random.randint(0, 1)
         m, k = (k, m) if turn_a else (m, k)
         w = self.integers((n, k) if turn_b else (k, n), -2, 2)
-        biases = [[], [(n,)], [(1, n)], [(m, 1)], [()], [(m, n)]]
+        biases: list[list[tuple[int, ...]]] = [[], [(n,)], [(1, n)], [(m, 1)], [()], [(m, n)]]
         bias = [self.constant(self.integers(shape)) for shape in self.random.choice(biases)]
         alpha, beta = self.random.choice([1.0, 1.0, 2.0, -1.0]), self.random.choice([1.0, 1.0, 2.0])
         self.emit("Gemm", [x.name, self.constant(w), *bias], x.of(shape=(m, n), bound=4 * k * x.bound + 6),
@@ -278,15 +288,12 @@ class Sketch:
         a = self.operand(rank=(2, 3, 4))
         fitting = [b for b in self.values if b.dtype == FLOAT and product_shape(a.shape, b.shape) is not None]
         if len(a.shape) == 2 and self.chance(0.4):
-            (m, k), (equation, shape) = (
-                a.shape,
-                self.random.choice([("ij,kj->ik", "mm"), ("ij->ji", "km"), ("ij,ij->i", "m")]),
-            )
-            operands = [a.name] * equation.partition("->")[0].count("i")
+            (m, k) = a.shape
+            equation, letters = self.random.choice([("ij,kj->ik", "mm"), ("ij->ji", "km"), ("ij,ij->i", "m")])
             operands = [a.name, a.name] if "," in equation else [a.name]
             sizes = {"m": m, "k": k}
             large = a.bound**2 * k if "," in equation else a.bound
-            self.emit("Einsum", operands, a.of(shape=tuple(sizes[c] for c in shape), bound=large), equation=equation)
+            self.emit("Einsum", operands, a.of(shape=tuple(sizes[c] for c in letters), bound=large), equation=equation)
         elif fitting and a.shape:
             b = self.random.choice(fitting)
             shape = product_shape(a.shape, b.shape) or ()

@@ -25,8 +25,8 @@ def reshape(sketch: Sketch) -> None:
     size, rank = math.prod(x.shape), len(x.shape)
     if sketch.chance(0.2):
         axis = sketch.random.randint(0, rank)
-        shape = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
-        sketch.emit("Flatten", [x.name], x.of(shape=shape), axis=axis)
+        flat = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+        sketch.emit("Flatten", [x.name], x.of(shape=flat), axis=axis)
         return
     pairs = [(d, size // d) for d in range(1, size + 1) if size % d == 0]
     first = sketch.random.choice(pairs)

@@ -29,7 +29,10 @@ def network():
 @pytest.mark.parametrize("name", OPTIONS)
 def test_only_what_is_asked_for_is_fused(name):
     options, expected = OPTIONS[name]
-    result = og.optimize_for_inference(network(), check=1, **options)
+    nonlinearity, with_z = (f"fuse_conv_bias_{kind}" in options for kind in ("nonlinearity", "with_z"))
+    result = og.optimize_for_inference(
+        network(), check=1, fuse_conv_bias_nonlinearity=nonlinearity, fuse_conv_bias_with_z=with_z
+    )
     assert operators(result) == expected
     assert result.metadata_props.get("onnxgrad.runs_only_on") == ("onnxruntime" if options else None)
     assert set(options) == {hit for hit in og.optimization_report(result).hits if hit.startswith("fuse_conv_bias")}
