@@ -55,6 +55,10 @@ class ProviderError(OnnxGradError):
     """The execution provider that was asked for cannot be used here."""
 
 
+class GraphError(OnnxGradError):
+    """A computing graph is used in a way that it cannot be: values of two graphs, parts out of order, a cycle."""
+
+
 class ExecutionError(OnnxGradError):
     """A model could not be prepared for execution, or failed while it ran."""
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad import models
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
+    from onnxgrad.engine.graph import op
+    from onnxgrad.engine.graph.graph import Graph
+    from onnxgrad.engine.graph.var import Var
     from onnxgrad.engine.optimize import optimization_report, optimize_for_inference, replaced
     from onnxgrad.engine.passes.preprocess import ImageInput
     from onnxgrad.exporters.onnx import save, to_proto
@@ -35,12 +38,15 @@ _MODULES: dict[str, str] = {
     "errors": "onnxgrad.engine.errors",
     "losses": "onnxgrad.grad.losses",
     "models": "onnxgrad.models",
+    "op": "onnxgrad.engine.graph.op",
     "optimizers": "onnxgrad.grad.optimizers",
     "schedules": "onnxgrad.models.finetune.schedule",
 }
 _EXPORTS: dict[str, str] = {
+    "Graph": "onnxgrad.engine.graph.graph",
     "ImageInput": "onnxgrad.engine.passes.preprocess",
     "Trainer": "onnxgrad.models.finetune.trainer",
+    "Var": "onnxgrad.engine.graph.var",
     "compile": "onnxgrad.engine.compile",
     "gradient_model": "onnxgrad.grad.gradient_model",
     "gradients": "onnxgrad.grad.reverse",
@@ -60,8 +66,10 @@ _EXPORTS: dict[str, str] = {
 }
 
 __all__ = [  # written out for type checkers
+    "Graph",
     "ImageInput",
     "Trainer",
+    "Var",
     "__version__",
     "compile",
     "errors",
@@ -71,6 +79,7 @@ __all__ = [  # written out for type checkers
     "load",
     "losses",
     "models",
+    "op",
     "optimization_report",
     "optimize_for_inference",
     "optimizers",

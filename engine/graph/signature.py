@@ -1,0 +1,188 @@
+"""What the ONNX specification says of an operator: parameters, attributes, outputs, and types of literals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import onnx_ir as ir
+from onnx import AttributeProto, defs, helper
+
+from onnxgrad.engine.errors import InputError, OptionError
+
+OPSET = 26
+"""The opset of the specification that functions of `og.op` follow: the newest that the stock runtime loads."""
+
+VERSIONS: Mapping[str, int] = {"": OPSET, "ai.onnx.ml": 5}
+_FORMAL = defs.OpSchema.FormalParameterOption
+_TYPES: Mapping[str, ir.DataType] = {
+    "tensor(float)": ir.DataType.FLOAT,
+    "tensor(double)": ir.DataType.DOUBLE,
+    **{
+        f"tensor({kind.name.lower()})": kind
+        for kind in ir.DataType
+        if kind.name not in ("FLOAT", "DOUBLE", "UNDEFINED")
+    },
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input of an operator. `type_name`: inputs of one name have one type; `types`: what it may be."""
+
+    name: str
+    type_name: str
+    types: frozenset[ir.DataType]
+    required: bool
+    variadic: bool
+    alike: bool  # a variadic input whose values have one type
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of an operator; `default` is None where there is none."""
+
+    name: str
+    kind: ir.AttributeType
+    required: bool
+    default: object
+    doc: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """An operator of the specification, in the opset `since` or later."""
+
+    domain: str
+    op_type: str
+    since: int
+    doc: str
+    parameters: tuple[Parameter, ...]
+    attributes: Mapping[str, Attribute]
+    output_names: tuple[str, ...]
+    outputs: tuple[int, int]
+
+    def number_of_outputs(self, inputs: Sequence[object], attributes: Mapping[str, object]) -> int:
+        """How many outputs a call has that does not say it: the required ones, or all where none is required."""
+        if self.op_type == "Split":
+            return _parts_of_split(inputs, attributes)
+        least, most = self.outputs
+        return least or min(most, len(self.output_names))
+
+    def parameter(self, index: int) -> Parameter:
+        """The parameter of the input at `index`. Raises: InputError for one too many."""
+        if index < len(self.parameters):
+            return self.parameters[index]
+        if self.parameters and self.parameters[-1].variadic:
+            return self.parameters[-1]
+        names = ", ".join(parameter.name for parameter in self.parameters) or "none"
+        raise InputError(
+            f"{self.op_type} takes {len(self.parameters)} inputs, not {index + 1}", why=f"they are: {names}"
+        )
+
+
+def _parts_of_split(inputs: Sequence[object], attributes: Mapping[str, object]) -> int:
+    parts = attributes.get("num_outputs")
+    if isinstance(parts, int):
+        return parts
+    sizes = inputs[1] if len(inputs) > 1 else None
+    if isinstance(sizes, list | tuple | np.ndarray):
+        return len(sizes)
+    raise OptionError(
+        "the number of parts of a Split is not known", fix="give num_outputs=, a list as split, or outputs="
+    )
+
+
+@cache
+def signature_of(op_type: str, domain: str = "") -> Signature:
+    """The signature of a standard operator. Raises: OptionError for a name that is none."""
+    version = VERSIONS.get(domain, OPSET)
+    try:
+        schema = defs.get_schema(op_type, version, domain)
+    except defs.SchemaError as error:
+        where = f"{domain or 'ai.onnx'}, opset {version}"
+        raise OptionError(f"there is no operator {op_type!r}", where=where, fix="og.op.custom(...)") from error
+    parameters = tuple(_parameter(formal) for formal in schema.inputs)
+    attributes = {name: _attribute(attribute) for name, attribute in schema.attributes.items()}
+    return Signature(
+        domain,
+        op_type,
+        schema.since_version,
+        schema.doc or "",
+        parameters,
+        dict(sorted(attributes.items(), key=lambda item: not item[1].required)),
+        tuple(formal.name for formal in schema.outputs),
+        (schema.min_output, schema.max_output),
+    )
+
+
+@cache
+def operators() -> Mapping[str, str]:
+    """The names of all standard operators that are not deprecated, with their domains."""
+    found: dict[str, str] = {}
+    for schema in defs.get_all_schemas():
+        if schema.domain in VERSIONS and not schema.deprecated and schema.since_version <= VERSIONS[schema.domain]:
+            found.setdefault(schema.name, schema.domain)
+    return dict(sorted(found.items()))
+
+
+def _parameter(formal: defs.OpSchema.FormalParameter) -> Parameter:
+    types = frozenset(_TYPES[name] for name in formal.types if name in _TYPES)
+    variadic = formal.option == _FORMAL.Variadic
+    return Parameter(
+        formal.name,
+        formal.type_str,
+        types,
+        formal.option == _FORMAL.Single or (variadic and formal.min_arity > 0),
+        variadic,
+        formal.is_homogeneous,
+    )
+
+
+def _attribute(attribute: defs.OpSchema.Attribute) -> Attribute:
+    kind = ir.AttributeType(int(attribute.type.value))  # type: ignore[attr-defined]  # a pybind enum
+    default: object = None
+    if attribute.default_value.type != AttributeProto.UNDEFINED:
+        value = helper.get_attribute_value(attribute.default_value)
+        default = value.decode() if isinstance(value, bytes) else value
+        if isinstance(value, list | tuple):
+            default = [entry.decode() if isinstance(entry, bytes) else entry for entry in value]
+    return Attribute(attribute.name, kind, attribute.required, default, attribute.description)
+
+
+def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.DataType]) -> np.ndarray:
+    """A Python number, list or array as the array that an operator takes for `parameter`.
+
+    An array keeps its dtype. A literal takes the type of the operands that the specification wants alike (`known`, by
+    type name); else the only type that is allowed, else int64, float32, bool. Raises: InputError where that would
+    change a value: 1.5 for an int64.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    wanted = None if parameter is None else known.get(parameter.type_name)
+    if wanted is None and parameter is not None and len(parameter.types) == 1:
+        (wanted,) = parameter.types
+    if wanted is None:
+        natural = {"f": np.float32, "i": np.int64, "b": np.bool_}.get(array.dtype.kind)
+        return array if natural is None else array.astype(natural)
+    return as_type(array, wanted, "" if parameter is None else parameter.name)
+
+
+def as_type(array: np.ndarray, wanted: ir.DataType, name: str = "") -> np.ndarray:
+    """`array` as elements of another type. Raises: InputError where a kind of number would change its value."""
+    dtype = np.dtype(object) if wanted == ir.DataType.STRING else wanted.numpy()
+    result = array.astype(dtype)
+    integral = wanted.is_integer() or wanted == ir.DataType.BOOL
+    if integral and array.size and not np.array_equal(result.astype(array.dtype), array):
+        shown = array.tolist()
+        raise InputError(
+            f"{shown!r} is no {wanted.name.lower()}",
+            where=f"input {name!r}" if name else "",
+            fix="cast the other operand, or give a number that it can hold",
+        )
+    return result

@@ -1,0 +1,58 @@
+"""Variables: the values of a computing graph, as programs hold them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnxgrad.engine.graph.operand import Call, Dim, Operand
+from onnxgrad.engine.ir.builder import describe_value
+
+if TYPE_CHECKING:
+    from onnxgrad.engine.graph.graph import Graph
+
+
+class Var(Operand):
+    """A value of a graph: an input, a parameter, a constant, or an output of an operator.
+
+    Two variables are equal if they are the same value of the same graph. `value` is the onnx_ir.Value behind it.
+    """
+
+    __slots__ = ("graph", "value")
+
+    def __init__(self, graph: Graph, value: ir.Value) -> None:
+        self.graph, self.value = graph, value
+
+    @property
+    def name(self) -> str:
+        """The name, unique in the graph."""
+        return self.value.name or ""
+
+    @property
+    def element_type(self) -> ir.DataType | None:
+        """See Operand."""
+        return self.value.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """Sizes as far as they are known: ints, names of dimensions that are equal wherever the name stands."""
+        if self.value.shape is None:
+            return None
+        return tuple(dim if isinstance(dim, int) else dim.value for dim in self.value.shape)
+
+    @property
+    def _weight(self) -> int:
+        return 3
+
+    def _apply(self, call: Call) -> tuple[Operand, ...]:
+        return self.graph.add(call)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Var) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"<Var {describe_value(self.value)}>"
