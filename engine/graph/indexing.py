@@ -136,7 +136,7 @@ def _gather(value: _Kind, entries: Sequence[_Entry]) -> _Kind:
     shape = _broadcast_shape(found)
     columns = [_one_column(entry, shape) for entry in found]
     taken = apply("GatherND", (moved, _concat(columns)))[0]
-    depth = max(_rank(entry) for entry in found)  # type: ignore[arg-type]
+    depth = max(_rank(entry) for entry in found)
     if fancy[0] == 0:
         return taken  # type: ignore[return-value]
     back = [*range(depth, depth + fancy[0]), *range(depth), *range(depth + fancy[0], taken.ndim)]
