@@ -1,6 +1,6 @@
 """The plan of a compiled function: regions in the order they run, each with its provider."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -73,6 +73,7 @@ class SessionRegion:
         self.providers = session.providers
         self.why = session.lowered_because
         self._names = list(self.outputs)
+        self._run: Callable[..., Sequence[Feed]] = session.direct_run()
         self._options = session.run_options
         self._odd_inputs = {
             port.name: port.type.dtype
@@ -97,8 +98,7 @@ class SessionRegion:
                 return self._run_odd(feeds)
             if self._odd_inputs:
                 feeds = {name: self._place(name, value) for name, value in feeds.items()}
-            outputs: Sequence[Feed] = self.session.ort.run(self._names, feeds, self._options)
-            return outputs
+            return self._run(self._names, feeds, self._options)
         except Exception as error:
             raise running_error(error, describe_all(feeds)) from error
 
