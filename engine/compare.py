@@ -37,6 +37,63 @@ class Difference:
         )
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How near an output of one model is to that of another, as a part of its largest number."""
+
+    output: str
+    kind: str
+    error: float
+    allowed: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is one of rounding."""
+        return self.error <= self.allowed
+
+    @property
+    def excess(self) -> float:
+        """The error in units of what is allowed; orders agreements from good to bad."""
+        return self.error / self.allowed if self.allowed else self.error * np.inf if self.error else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return "same" if self.holds else "DIFFERENT"
+
+    def to_dict(self) -> dict[str, object]:
+        """For JSON."""
+        error = self.error if np.isfinite(self.error) else None
+        return {"type": self.kind, "error": error, "allowed": self.allowed, "same": self.holds}
+
+
+def agreements(
+    want: Mapping[str, object], got: Mapping[str, object], tolerance: float | None = None
+) -> list[Agreement]:
+    """How the outputs of two models agree, one by one. `tolerance`: of all floats; by dtype without it.
+
+    Raises: EquivalenceError where the outputs have not the same names.
+    """
+    if list(want) != list(got):
+        raise EquivalenceError(
+            "The models have other outputs.", where=f"{', '.join(want)} against {', '.join(got)}", fix="rename them"
+        )
+    found = []
+    for name, expected in want.items():
+        if not isinstance(expected, np.ndarray):
+            same = repr(expected) == repr(got[name])
+            found.append(Agreement(name, type(expected).__name__, 0.0 if same else np.inf, 0.0))
+            continue
+        difference = _difference(name, 0, expected, np.asarray(got[name]), exact=True)
+        error = 0.0 if difference is None else difference.error / max(difference.scale, 1e-6)
+        limit = _TOLERANCES.get(expected.dtype.name, 0.0)
+        allowed = tolerance if tolerance is not None and limit else limit
+        found.append(
+            Agreement(name, f"{expected.dtype}{list(expected.shape)}", np.inf if np.isnan(error) else error, allowed)
+        )
+    return found
+
+
 def compare(before: ir.Model, after: ir.Model, runs: int, shapes: Shapes, seed: int = 0) -> None:
     """Check that two models give the same outputs for random inputs.
 
@@ -67,13 +124,8 @@ def worst_errors(before: ir.Model, after: ir.Model, runs: int, shapes: Shapes, s
     worst: dict[str, float] = {}
     for run in range(runs):
         inputs, want = _first_run(before, first, shapes, seed + run)
-        got = second(inputs)
-        for name, expected in want.items():
-            actual = got[name]
-            if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
-                difference = _difference(name, run, expected, actual, exact=True)
-                error = 0.0 if difference is None else difference.error / max(difference.scale, 1e-6)
-                worst[name] = max(worst.get(name, 0.0), np.inf if np.isnan(error) else error)
+        for found in agreements(want, second(inputs)):
+            worst[found.output] = max(worst.get(found.output, 0.0), found.error)
     return worst
 
 

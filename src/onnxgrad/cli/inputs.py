@@ -26,10 +26,11 @@ class Input:
     source: str
 
 
-def read_inputs(model: "ir.Model", arguments: Sequence[str], seed: int) -> dict[str, Input]:
+def read_inputs(model: "ir.Model", arguments: Sequence[str], seed: int, low: float = 0.0) -> dict[str, Input]:
     """A value for every input without a default, in the order of the model: as the arguments say, else random.
 
-    Where an argument leaves a symbolic dim open, it has the size that another input gives it, or else 1.
+    Where an argument leaves a symbolic dim open, it has the size that another input gives it, or else 1. Random floats
+    lie between `low` and 1.
     Raises InputError for an unknown name, a form that is not understood, and an input that cannot be random.
     """
     import numpy as np
@@ -52,7 +53,7 @@ def read_inputs(model: "ir.Model", arguments: Sequence[str], seed: int) -> dict[
             inputs[name] = given[name]
         elif name in shapes or not value.is_initializer():
             shape = shapes[name] if name in shapes else _default_shape(value, sizes)
-            inputs[name] = Input(_random_values(value, shape, random), "random")
+            inputs[name] = Input(_random_values(value, shape, random, low), "random")
     return inputs
 
 
@@ -133,13 +134,13 @@ def _default_shape(value: "ir.Value", sizes: dict[str, int]) -> tuple[int, ...]:
     return tuple(dim if isinstance(dim, int) else sizes.get(str(dim), 1) for dim in value.shape)
 
 
-def _random_values(value: "ir.Value", shape: Sequence[int], random: "np.random.Generator") -> "Array":
-    """Floats from 0 to 1; integers 0 and 1, which are legal indices and masks."""
+def _random_values(value: "ir.Value", shape: Sequence[int], random: "np.random.Generator", low: float) -> "Array":
+    """Floats from `low` to 1; integers 0 and 1, which are legal indices and masks."""
     import onnx_ir as ir
 
     dtype = value.dtype
     if dtype is None or dtype.is_string() or not isinstance(value.type, ir.TensorType):
         raise InputError("an input of this type cannot be random", where=describe_input(value), fix=f"give it: {FORMS}")
     if dtype.is_floating_point() or dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
-        return random.random(shape).astype(dtype.numpy())
+        return (low + (1 - low) * random.random(shape)).astype(dtype.numpy())
     return random.integers(0, 2, shape).astype(dtype.numpy())

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from onnxgrad import __version__
-from onnxgrad.cli import bench, demo, finetune, grad, inspect, models, optimize, quantize, run
+from onnxgrad.cli import bench, check, demo, finetune, grad, inspect, models, optimize, quantize, run
 from onnxgrad.engine.errors import OnnxGradError
 
 
@@ -43,6 +43,7 @@ app.command("optimize", epilog=optimize.EXAMPLE)(optimize.optimize)
 app.command("quantize", epilog=quantize.EXAMPLE)(quantize.quantize)
 app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("grad", epilog=grad.EXAMPLE)(grad.grad)
 app.command("finetune", epilog=finetune.EXAMPLE)(finetune.finetune)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
