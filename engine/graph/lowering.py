@@ -1,0 +1,153 @@
+"""From variables to a model: the part of a graph that they need, with standard nodes only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnxgrad.engine.graph.expansion import Expanding, expand
+from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.functions import FUNCTIONS_KEY, link_functions
+from onnxgrad.engine.ir.names import values_in
+from onnxgrad.engine.partition.regions import captured_values
+from onnxgrad.engine.runtime.probe import newest_ir_version
+
+if TYPE_CHECKING:
+    from onnxgrad.engine.graph.callback import CallbackFunction
+    from onnxgrad.engine.graph.graph import Graph, Source
+    from onnxgrad.engine.ir.functions import Functions
+
+Transform = Callable[[ir.Model], ir.Model]
+Dependencies = Mapping[ir.Value, Sequence[ir.Value]]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model that computes variables of a graph, and what is to be done with its outputs.
+
+    `sources`: what stands behind its inputs. `targets`: the output of each variable that was asked for. `updates`: the
+    output that becomes the next value of an input. `callbacks`: the outputs that each function is called with.
+    """
+
+    model: ir.Model
+    sources: Mapping[str, Source]
+    targets: tuple[str, ...]
+    updates: Mapping[str, str]
+    callbacks: tuple[tuple[CallbackFunction, tuple[str, ...]], ...]
+
+
+def needed(
+    targets: Sequence[ir.Value], dependencies: Dependencies, given: Collection[ir.Value] = ()
+) -> tuple[set[ir.Node], set[ir.Value]]:
+    """The nodes that `targets` need, and the values that are read on the way; `given` are not computed.
+
+    `dependencies`: values that are computed whenever another is.
+    """
+    nodes: set[ir.Node] = set()
+    seen: set[ir.Value] = set()
+    pending = list(targets)
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending.extend(dependencies.get(value, ()))
+        node = None if value in given else value.producer()
+        if node is not None and node not in nodes:
+            nodes.add(node)
+            pending.extend(captured_values(node))
+    return nodes, seen
+
+
+def lower(
+    graph: Graph,
+    targets: Sequence[ir.Value],
+    *,
+    given: Collection[ir.Value] = (),
+    forward: Transform | None = None,
+    finish: Callable[[Expanding], None] | None = None,
+) -> Lowered:
+    """The model that computes `targets`; the graph itself is not changed.
+
+    given: values of the graph that are inputs here. forward: applied before gradients are written out. finish: applied
+    when all is written out, before the outputs are named.
+
+    Raises: GraphError for nodes that cannot run.
+    """
+    nodes, seen = needed(targets, graph.dependencies, given)
+    extra = [also for value, others in graph.dependencies.items() if value in seen for also in others]
+    model = _extract(graph, [*targets, *extra], nodes, seen, [value for value in given if value in seen])
+    if forward is not None:
+        model = forward(model)
+    outputs = list(model.graph.outputs)
+    model.graph.outputs.clear()
+    sources = {value.name or "": source for value, source in graph.sources.items() if value in seen}
+    work = Expanding(model, sources, Builder(model.graph, share=True))
+    work.targets, work.kept = outputs[: len(targets)], outputs[len(targets) :]
+    expand(work)
+    if finish is not None:
+        finish(work)
+    return _with_outputs(work)
+
+
+def _extract(
+    graph: Graph,
+    targets: Sequence[ir.Value],
+    nodes: Collection[ir.Node],
+    values: Collection[ir.Value],
+    given: Sequence[ir.Value],
+) -> ir.Model:
+    """These nodes of the graph, copied, as a model of their own."""
+    view = ir.GraphView(
+        [*(value for value in graph.ir.inputs if value in values), *given],
+        [],
+        nodes=[node for node in graph.ir if node in nodes],
+        initializers=[value for value in graph.ir.initializers.values() if value in values],
+        opset_imports=dict(graph.ir.opset_imports),
+        name=graph.name,
+    )
+    copy = view.clone()
+    for key, entry in graph.ir.meta.items():
+        copy.meta[key] = dict(entry) if isinstance(entry, dict) else entry
+    functions: Functions = copy.meta.pop(FUNCTIONS_KEY, {})
+    model = ir.Model(
+        copy, ir_version=newest_ir_version(), functions=[function.clone() for function in functions.values()]
+    )
+    link_functions(model)
+    known = {value.name: value for value in values_in(copy)}
+    copy.outputs.extend(known[target.name] for target in targets)
+    return model
+
+
+def _with_outputs(work: Expanding) -> Lowered:
+    """Make all that is asked for outputs, each a value of its own that a node computes.
+
+    The next value of a source has memory of its own, and no output is an input or a constant, whose memory others hold.
+    """
+    graph = work.model.graph
+    taken: dict[ir.Value, ir.Value] = {}
+
+    def output(value: ir.Value, own: bool = False) -> str:
+        if not own and value in taken:
+            return taken[value].name or ""
+        producer = value.producer()
+        if own or producer is None or producer.op_type == "Constant" or value.is_graph_output():
+            node = ir.Node("", "Identity", [value], num_outputs=1)
+            work.op.insert(node)
+            made = node.outputs[0]
+        else:
+            made = value
+        graph.outputs.append(made)
+        if not own:
+            taken[value] = made
+        return made.name or ""
+
+    targets = tuple(map(output, work.targets))
+    callbacks = tuple((function, tuple(map(output, values))) for function, values in work.callbacks)
+    for value in work.kept:
+        output(value)
+    updates = {name: output(value, own=value in taken) for name, value in work.updates.items()}
+    return Lowered(work.model, work.sources, targets, updates, callbacks)
