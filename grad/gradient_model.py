@@ -14,7 +14,9 @@ from onnxgrad.engine.ir.functions import adopt_functions, link_functions
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.names import values_in
 from onnxgrad.engine.ir.opset import raise_opset
+from onnxgrad.engine.ir.output_names import tell_apart
 from onnxgrad.engine.ir.scatter import order_scatters
+from onnxgrad.engine.ir.serialize import DIM_NAMES
 from onnxgrad.grad.reverse import gradients
 from onnxgrad.importers import ModelSource, load
 
@@ -43,6 +45,7 @@ def gradient_model(model: ModelSource, wrt: Sequence[str] | None = None, of: Seq
     own = set(graph)
     op = Builder(graph)
     seeds = [_seed(op, value) for value in targets]
+    tell_apart(graph.meta.setdefault(DIM_NAMES, {}), seeds)
     spelled = [value.name or "" for value in inputs]
     found = gradients(targets, inputs, seeds)
     op = Builder(graph)

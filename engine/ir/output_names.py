@@ -6,7 +6,7 @@ their own, which is spelled in the file as before.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import onnx_ir as ir
@@ -53,6 +53,19 @@ def settle_output_names(
         own = {axis: symbol for (other, axis), symbol in replaced.items() if other is value}
         value.shape = ir.Shape([own.get(axis, dim) for axis, dim in enumerate(dims)]) if own else shape
     return renamed
+
+
+def tell_apart(spellings: dict[str, str], values: Iterable[ir.Value]) -> None:
+    """Where the file has one name for several sizes, let those that `values` have be spelled as the symbols they are.
+
+    For new inputs: whoever feeds them must be told which axes are of one size. Changes `spellings`.
+    """
+    spelled = Counter(spellings.values())
+    spelled.update(name for name in set(spelled) if name.isidentifier() and name not in spellings)
+    shapes = [value.shape for value in values if value.shape is not None]
+    for symbol in {name for shape in shapes for name in _names(shape) if name is not None}:
+        if spellings.get(symbol) and spelled[spellings[symbol]] > 1:
+            del spellings[symbol]
 
 
 def _names(shape: ir.Shape) -> list[str | None]:

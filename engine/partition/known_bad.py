@@ -162,6 +162,16 @@ KNOWN_BAD: tuple[KnownBad, ...] = (
     *(
         KnownBad(
             op_type,
+            lambda n: _dtype(n, 0) == _T.DOUBLE,
+            "the kernel is registered for float64 and refuses it when it runs",
+            cpu_only=True,
+            by_attributes=lambda n: _dtype(n, 1) in (None, _T.DOUBLE),
+        )
+        for op_type in ("GRU", "LSTM")
+    ),
+    *(
+        KnownBad(
+            op_type,
             lambda n: _dtype(n, 0) == _T.BOOL,
             "the kernel refuses an empty set of bool when it runs",
             ("widened", "host"),

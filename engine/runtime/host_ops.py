@@ -8,6 +8,7 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_pad import Pad_1, Pad_2, Pad_11, Pad_18
 from onnx.reference.ops.op_scatter_elements import scatter_elements
 
+from onnxgrad.engine.runtime.host_recurrent import GRU, LSTM, RNN
 from onnxgrad.engine.runtime.values import Array
 
 
@@ -84,7 +85,30 @@ class Pad(OpRun):
         return self._positive._run(data[tuple(slices)], **{**attributes, name: kept})  # type: ignore[no-any-return]
 
 
+class GlobalMaxPool(OpRun):
+    """The maximum over all spatial axes, however many they are."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+class OneHot(OpRun):
+    """OneHot whose depth may also be a list of one number."""
+
+    op_domain = ""
+
+    def _run(self, indices: Array, depth: Array, values: Array, axis: int | None = None) -> tuple[Array]:
+        place = -1 if axis is None else axis
+        place += indices.ndim + 1 if place < 0 else 0
+        count = int(np.asarray(depth).item())
+        wrapped = np.expand_dims(np.where(indices < 0, indices + count, indices), place)
+        classes = np.arange(count).reshape([-1 if i == place else 1 for i in range(indices.ndim + 1)])
+        return (np.where(wrapped == classes, values[1], values[0]),)
+
+
 @functools.cache
 def corrected_operators() -> list[type[OpRun]]:
     """The classes to hand to the reference evaluator."""
-    return [LogSoftmax, Pad, Scatter, Softmax]
+    return [GRU, GlobalMaxPool, LSTM, LogSoftmax, OneHot, Pad, RNN, Scatter, Softmax]

@@ -2,7 +2,7 @@
 
 from onnx.reference.op_run import OpRun
 
-from tests.grad.reference_loops import recurrent
+from onnxgrad.engine.runtime.host_recurrent import Options, recurrent
 
 
 def _dequantized(integers, scale, zero, dtype):
@@ -22,9 +22,8 @@ class DynamicQuantizeLSTM(OpRun):
             _dequantized(w, given[5], given[6], x.dtype),
             _dequantized(r, given[7], given[8], x.dtype),
         )
-        return recurrent("LSTM", x, *weights, *given[:5], **{"input_forget": 0, **options})[
-            : len(self.onnx_node.output)
-        ]
+        found = recurrent("LSTM", [x, *weights, *given[:5]], Options(**{"input_forget": 0, **options}))
+        return found[: len(self.onnx_node.output)]
 
 
 RECURRENT = [DynamicQuantizeLSTM]

@@ -6,6 +6,7 @@ import onnx.checker
 import pytest
 from onnx import parser
 
+from onnxgrad.engine.compile import compile
 from onnxgrad.engine.errors import GradientError, GradientRuleMissing, OptionError
 from onnxgrad.engine.ir.opset import opset_of
 from onnxgrad.engine.ir.verify import verify
@@ -241,3 +242,12 @@ def test_shapes_and_types_are_those_of_the_differentiated_values():
     result = gradient_model(model_of("g (float16[N, 2] x) => (float16[N, 2] y) { y = Tanh(x) }"))
     x, grad = result.graph.inputs[0], result.graph.outputs[-1]
     assert (grad.dtype, grad.shape) == (x.dtype, x.shape)
+
+
+def test_seeds_of_outputs_that_a_file_gives_one_name_for_two_sizes_may_be_fed():
+    text = """g (float[4] x) => (float[M] y, float[M] z) <int64[1] half = {2}, int64[1] none = {0}> {
+        y = Mul(x, x)  z = Slice(y, none, half) }"""
+    found = compile(gradient_model(model_of(text)))(
+        **{"x": f32([1, 2, 3, 4]), "y.grad": f32([1, 0, 0, 1]), "z.grad": f32([0, 1])}
+    )
+    np.testing.assert_array_equal(found["x.grad"], [2, 4, 0, 8])

@@ -51,6 +51,13 @@ MENDED = [  # graph, opset, inputs, outputs, remedies
         [("rewritten", "Mod")],
     ),
     (
+        "g (double[1, 1, 1] x, double[1, 4, 1] w) => (double[1, 1, 1, 1] y) { y = LSTM <hidden_size = 1> (x, w, w) }",
+        22,
+        [f64([[[1]]]), np.zeros((1, 4, 1))],
+        [np.zeros((1, 1, 1, 1))],
+        [("host", "LSTM")],
+    ),
+    (
         "g (bool[N, M] x) => (bool[N] y) <int64[1] a = {1}> { y = ReduceMin <keepdims: int = 0> (x, a) }",
         20,
         [np.zeros((2, 0), np.bool_)],

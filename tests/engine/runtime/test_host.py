@@ -33,6 +33,12 @@ SAME_AS_ONNXRUNTIME = [  # node, opset, inputs
     ("y = Pad <pads: ints = [0, -1, 1, 0, 0, -2]> (x)", 10, {"x": X}),
     ('y = Pad <pads: ints = [0, 1, 1, 0, 0, 0], mode: string = "edge"> (x)', 10, {"x": X}),
     ("y = Pad (x, p)", 18, {"x": X, "p": np.asarray([0, -1, 1, 0, 0, -2])}),
+    ("y = GlobalMaxPool (x)", 22, {"x": X}),
+    (
+        "y = OneHot <axis: int = 1> (i, d, v)",
+        13,
+        {"i": np.asarray([[1, -1], [5, 0]]), "d": np.asarray([3]), "v": f32([-1, 7])},
+    ),
     ("y = Scatter <axis: int = 1> (x, i, u)", 9, {"x": X[0], "i": np.asarray([[0, 2]]), "u": f32([[7, 8]])}),
 ]
 
@@ -50,6 +56,48 @@ def test_the_host_agrees_with_onnxruntime(text, opset, feeds):
     (got,) = on_host(model.graph.node[0], opset, **feeds)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+CELLS = [  # operator, gates, attributes
+    ("LSTM", 4, ""),
+    ("LSTM", 4, 'direction = "reverse", clip = 0.5'),
+    ("LSTM", 4, 'activations = ["HardSigmoid", "Elu", "Softsign"], input_forget = 1'),
+    ("GRU", 3, ""),
+    ("GRU", 3, 'direction = "reverse", linear_before_reset = 1'),
+    ("GRU", 3, 'activations = ["Affine", "Relu"], activation_alpha = [0.5], activation_beta = [0.1]'),
+    ("RNN", 1, ""),
+    ("RNN", 1, 'direction = "bidirectional", activations = ["LeakyRelu", "Softplus"], activation_alpha = [0.2]'),
+    ("RNN", 1, 'activations = ["ScaledTanh"], activation_alpha = [0.7], activation_beta = [1.5]'),
+]
+
+
+@pytest.mark.parametrize(("op_type", "gates", "options"), CELLS, ids=[f"{op} {options}" for op, _, options in CELLS])
+@pytest.mark.parametrize("lens", [None, [3, 0]], ids=["whole", "cut"])
+def test_a_recurrence_on_the_host_agrees_with_onnxruntime(op_type, gates, options, lens):
+    rng, count = np.random.default_rng(0), 2 if "bidirectional" in options else 1
+    shapes = {
+        "x": (4, 2, 3),
+        "w": (count, 2 * gates, 3),
+        "r": (count, 2 * gates, 2),
+        "b": (count, 4 * gates),
+        "h": (count, 2, 2),
+    }
+    feeds = {name: f32(rng.standard_normal(shape)) for name, shape in shapes.items()}
+    names, states = "x, w, r, b, l, h" if lens else "x, w, r, b, , h", "y, yh, yc" if op_type == "LSTM" else "y, yh"
+    inputs = ", ".join(f"float[{', '.join(map(str, shape))}] {name}" for name, shape in shapes.items())
+    outputs = ", ".join(f"float[{'A, B, C, D' if name == 'y' else 'A, B, C'}] {name}" for name in states.split(", "))
+    if lens:
+        inputs, feeds["l"] = f"{inputs}, int32[2] l", np.asarray(lens, np.int32)
+    if op_type == "LSTM":
+        shape = (count, 2, 2)
+        inputs, names = f"{inputs}, float[{count}, 2, 2] c, float[{count}, 6] p", f"{names}, c, p"
+        feeds |= {"c": f32(rng.standard_normal(shape)), "p": f32(rng.standard_normal((count, 6)))}
+    attributes = f"hidden_size = 2{', ' if options else ''}{options}"
+    model = model_of(f"g ({inputs}) => ({outputs}) {{ {states} = {op_type} <{attributes}> ({names}) }}", 14, 8)
+    want = create_session(model, providers="cpu", threads=1).ort.run(None, feeds)
+    for got, expected in zip(on_host(model.graph.node[0], 14, **feeds), want, strict=True):
+        assert got.dtype == expected.dtype and got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_strings_come_as_objects_and_numbers_as_arrays():
