@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
@@ -11,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, OptionError
+from onnxgrad.engine.graph.compiled import GraphFunction
+from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.operand import (
     Call,
     Dim,
@@ -19,11 +21,15 @@ from onnxgrad.engine.graph.operand import (
     run_without_operands,
     stop_running_without_operands,
 )
+from onnxgrad.engine.graph.options import GraphOptions
+from onnxgrad.engine.graph.shared_scalar import SharedScalar
+from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.signature import OPSET, VERSIONS
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import Builder
 
 if TYPE_CHECKING:
+    from onnxgrad.engine.graph.outspec import Outspec
     from onnxgrad.engine.ir.signatures import AttributeValue
 
 _INITIALIZER = 1024  # elements: larger constants become initializers
@@ -39,8 +45,8 @@ class Source(Protocol):
         """The ONNX type of the elements."""
 
     @property
-    def static_shape(self) -> tuple[Dim, ...]:
-        """The shape, with names or None where it may change."""
+    def static_shape(self) -> tuple[Dim, ...] | None:
+        """The shape, with names or None where it may change; None where not even the rank is known."""
 
     @property
     def source_name(self) -> str:
@@ -62,6 +68,8 @@ class Graph:
         self.user_data: dict[str, object] = {}
         self.ir = ir.Graph([], [], nodes=[], opset_imports={"": opset}, name=self.name)
         self.sources: dict[ir.Value, Source] = {}
+        self.options = GraphOptions()
+        self.dependencies: dict[ir.Value, list[ir.Value]] = {}
         self._builders = [Builder(self.ir, share=True)]
 
     @property
@@ -79,6 +87,62 @@ class Graph:
         """What adds nodes: to the graph, or to the body that is being written."""
         return self._builders[-1]
 
+    @property
+    def builders(self) -> tuple[Builder, ...]:
+        """The builder of the graph, and those of the bodies that are being written, from the outside in."""
+        return tuple(self._builders)
+
+    def input(
+        self,
+        name: str,
+        dtype: object = "float32",
+        shape: Sequence[Dim] | None = None,
+        *,
+        value: object = None,
+        static_infer: bool = True,
+    ) -> Var:
+        """A variable that calls give a value, by its name or position.
+
+        shape: ints, names for sizes that are equal wherever the name stands, None for any size; without it the rank is
+        that of `value`, or anything. value: what it has until a call gives another. static_infer: whether values of
+        other variables may be inferred from it (HostTensor).
+
+        Raises: GraphError for a name that the graph has already; InputError for a value that does not fit.
+        """
+        if any(known.name == name for known in self.ir.inputs):
+            raise GraphError(f"graph {self.name!r} has an input {name!r} already", fix="choose another name")
+        sizes = None if shape is None else tuple(shape)
+        return self.add_source(HostTensor(name, element_type_of(dtype), sizes, value=value, static_infer=static_infer))
+
+    def param(self, source: SharedTensor | SharedScalar, name: str = "", *, volatile: bool = False) -> Var:
+        """The variable of a parameter: what it reads is what the parameter holds when a function runs.
+
+        volatile: the parameter's shape may change between runs; without, it is fixed in the graph.
+
+        Raises: GraphError for a SharedTensor whose shape is not known.
+        """
+        return source.var(self, name, volatile=volatile)
+
+    def source_of(self, var: Var) -> Source:
+        """What gives an input its value. Raises: GraphError for a variable of another graph, or that is no input."""
+        value = self._value(var)
+        if value not in self.sources:
+            node = value.producer()
+            made = "a constant" if node is None or node.op_type == "Constant" else f"the output of {node.op_type}"
+            raise GraphError(f"{var!r} is no input, parameter or scalar", why=f"it is {made}")
+        return self.sources[value]
+
+    def mark_as_input(self, value: ir.Value, source: Source | None = None) -> Var:
+        """Give an input of `graph.ir` its source: by default a HostTensor, as for an input of a file.
+
+        Raises: GraphError for a value that is no input of this graph.
+        """
+        if value not in self.ir.inputs or value.dtype is None:
+            raise GraphError(f"{value.name!r} is no typed input of graph {self.name!r}")
+        sizes = None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
+        self.sources.setdefault(value, source or HostTensor(value.name or "", value.dtype, sizes))
+        return Var(self, value)
+
     def constant(self, value: object, dtype: object = None, name: str = "") -> Var:
         """A variable that never changes. Python ints are int64, floats float32, unless a dtype is given."""
         array = np.asarray(value)
@@ -93,12 +157,12 @@ class Graph:
         for value, known in self.sources.items():
             if known is source:
                 return Var(self, value)
-        value = ir.Value(
-            name=self.fresh(name or source.source_name),
-            type=ir.TensorType(source.element_type),
-            shape=ir.Shape([dim if isinstance(dim, int) else ir.SymbolicDim(dim) for dim in source.static_shape]),
-        )
-        self._builders[0].context.name_anonymous_dims(value)
+        sizes = source.static_shape
+        shape = None if sizes is None else ir.Shape([d if isinstance(d, int) else ir.SymbolicDim(d) for d in sizes])
+        label = self.fresh(name or source.source_name)
+        value = ir.Value(name=label, type=ir.TensorType(source.element_type), shape=shape)
+        if shape is not None:
+            self._builders[0].context.name_anonymous_dims(value)
         self.ir.inputs.append(value)
         self.sources[value] = source
         return Var(self, value)
@@ -123,12 +187,10 @@ class Graph:
         if isinstance(given, np.ndarray):
             return self._constant(given)
         if isinstance(given, Var):
-            if given.graph is not self:
-                raise GraphError(
-                    f"{given!r} belongs to graph {given.graph.name!r}, not to {self.name!r}",
-                    fix="build both in one graph, or clone one into the other (graph.import_vars)",
-                )
+            self.check_own(given)
             return given.value
+        if isinstance(given, SharedTensor | SharedScalar):
+            return given.var(self).value
         if isinstance(given, Source):
             return self.add_source(given).value
         raise GraphError(
@@ -150,6 +212,18 @@ class Graph:
         if callable(value):
             raise OptionError("a body is written with graph.body(function, ...)")
         return value  # type: ignore[return-value]
+
+    def check_own(self, var: Var) -> None:
+        """Raises: GraphError for a variable of another graph."""
+        if var.graph is not self:
+            raise GraphError(
+                f"{var!r} belongs to graph {var.graph.name!r}, not to {self.name!r}",
+                fix="build both in one graph, or clone one into the other (graph.import_vars)",
+            )
+
+    def compile(self, inputs: Sequence[Var] | None, outspec: Outspec | Sequence[Outspec]) -> GraphFunction:
+        """A function of these inputs."""
+        return GraphFunction(self, inputs, outspec)
 
     @contextmanager
     def writing(self, builder: Builder) -> Iterator[None]:

@@ -255,6 +255,17 @@ def apply(
     return _WITHOUT_OPERANDS[-1](call)
 
 
+def apply_in_graph(call: Call) -> tuple[Operand, ...]:
+    """The outputs of a call whose operands are parameters only: the innermost `with graph:` says where it is to run."""
+    if not _WITHOUT_OPERANDS:
+        raise GraphError(
+            f"nothing says in which graph {call.op_type} is to run: none of its inputs is a Var",
+            where=f"{call.op_type}({', '.join('None' if v is None else repr(v) for v in call.inputs)})",
+            fix="graph.param(...) makes a Var of a parameter, or enter `with graph:`",
+        )
+    return _WITHOUT_OPERANDS[-1](call)
+
+
 def _operands(inputs: Sequence[Input], signature: Signature | None) -> tuple[Operand | np.ndarray | None, ...]:
     parameters: list[Parameter | None]
     parameters = [None if signature is None else signature.parameter(index) for index in range(len(inputs))]
