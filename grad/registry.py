@@ -22,10 +22,14 @@ PullBack = Callable[
 
 class GradientBuilder(Builder):
     """The builder that rules get. `wanted` holds the values that need a gradient; `pull_back` runs the walk on the
-    nodes of a sub-graph: (builder to write with, nodes, gradients of their results, values wanted) -> gradients."""
+    nodes of a sub-graph: (builder to write with, nodes, gradients of their results, values wanted) -> gradients.
+    in_place: whether a node that only its function body gives a gradient is replaced by that; else both are kept.
+    follow: is told of the outputs of such nodes, and what took their places."""
 
     pull_back: PullBack
     wanted: Collection[ir.Value] = ()
+    in_place: bool = True
+    follow: Callable[[ir.Value, ir.Value], None] | None = None
 
     def wants(self, value: ir.Value | None) -> bool:
         """Whether somebody needs the gradient of `value`: lets a rule leave out costly or impossible parts."""

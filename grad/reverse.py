@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
 from onnxgrad.engine.ir.builder import describe, describe_value, is_float
-from onnxgrad.engine.ir.functions import Functions, inline_call, schema_function
+from onnxgrad.engine.ir.functions import Functions, inline_call, repeat_call, schema_function
 from onnxgrad.engine.ir.infer import infer_node
 from onnxgrad.grad import rules  # noqa: F401  (fills the table)
 from onnxgrad.grad.broadcasting import sum_to
@@ -101,11 +101,13 @@ def _reach(nodes: Iterable[ir.Node], wanted: set[ir.Value]) -> None:
     """Add to `wanted` the float values that depend on it."""
     for node in nodes:
         if any(value in wanted for value in (*all_inputs(node), *rounded_inputs(node))):
-            wanted.update(v for v in node.outputs if (is_float(v) or _untyped(v)) and STOPPED not in v.meta)
+            wanted.update(v for v in node.outputs if may_have_gradient(v))
 
 
-def _untyped(value: ir.Value) -> bool:
-    return value.dtype is None or not isinstance(value.type, ir.TensorType)
+def may_have_gradient(value: ir.Value) -> bool:
+    """Whether gradients may flow through a value: floats, sequences, what has no type yet; not where it was stopped."""
+    is_untyped = value.dtype is None or not isinstance(value.type, ir.TensorType)
+    return (is_float(value) or is_untyped) and STOPPED not in value.meta
 
 
 def _expand(
@@ -115,12 +117,15 @@ def _expand(
     wanted: set[ir.Value],
     sought: list[ir.Value],
 ) -> list[ir.Node]:
-    """Put the function body of `node` in its place; its gradients and wishes move to the new values."""
+    """Put the function body of `node` in its place, or beside it; its gradients and wishes move to the new values."""
     functions: Functions = op.functions
     function = functions.get(node.op_identifier()) or schema_function(node, _version(op, node))
     if function is None:
         raise missing(node)
-    nodes, results = inline_call(node, function, op.names)
+    if op.in_place:
+        nodes, results = inline_call(node, function, op.names)
+    else:
+        nodes, results = repeat_call(node, function, op.names, op.graph)
     for inner in nodes:
         if any(attribute.type == ir.AttributeType.GRAPH for attribute in inner.attributes.values()):
             infer_node(op.context, functions, inner)
@@ -130,6 +135,8 @@ def _expand(
     for old, new in results.items():
         if old in parts:
             parts[new] = [*parts.get(new, ()), *parts.pop(old)]
+        if op.follow is not None:
+            op.follow(old, new)
         if old in sought:
             sought[sought.index(old)] = new
             wanted.add(new)

@@ -43,6 +43,11 @@ def straight_through(*op_types: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
+def goes_straight() -> bool:
+    """Whether a `straight_through` block is running."""
+    return bool(_chosen.get())
+
+
 def straight_rule(node: ir.Node) -> Rule | None:
     """The rule of a rounding operator that was chosen; None for all others."""
     if node.domain in ("", "ai.onnx") and node.op_type in ROUNDING and node.op_type in _chosen.get():

@@ -92,15 +92,25 @@ def add_output(op: Builder, value: ir.Value) -> None:
     op.graph.outputs.append(value)
 
 
-def remove_dead(graph: ir.Graph, kept: Collection[ir.Node | None] = (), needed: Iterable[ir.Value] = ()) -> None:
+def remove_dead(
+    graph: ir.Graph, kept: Collection[ir.Node | None] = (), needed: Iterable[ir.Value] = ()
+) -> set[ir.Node]:
     """Take out the nodes whose outputs nobody uses, except `kept` ones and producers of `needed` values."""
-    wanted = set(needed)
+    wanted, gone = set(needed), set()
     for node in reversed(list(graph)):
         if node not in kept and not any(v in wanted or v.uses() or v.is_graph_output() for v in node.outputs):
-            for inner in _below(node):
-                for index in range(len(inner.inputs)):
-                    inner.replace_input_with(index, None)
-            graph.remove(node, safe=True)
+            take_out(node)
+            gone.add(node)
+    return gone
+
+
+def take_out(node: ir.Node) -> None:
+    """Remove a node whose outputs nobody uses from its graph; what its bodies use is used no more."""
+    for inner in _below(node):
+        for index in range(len(inner.inputs)):
+            inner.replace_input_with(index, None)
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
 
 
 def is_sequence(value: ir.Value) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +31,8 @@ class Builder:
     None for an optional input left out, or Python literals: an int, bool or list of ints becomes an int64 (bool)
     constant, a float becomes a scalar of the dtype of the first floating-point operand. Signatures are those of today's
     standard: axes and the like are inputs here, and become attributes where the graph's opset wants them so. A builder
-    with a `parent` writes a sub-graph of the parent's graph. With `share`, asking twice for the same node gives the
-    same node.
+    with a `parent` writes a sub-graph of the parent's graph, or that graph itself. With `share`, asking twice for the
+    same node gives the same node, also where the parent made it.
 
     Raises: ShapeError if types or shapes of the operands do not fit the operator.
     """
@@ -56,6 +56,8 @@ class Builder:
         if parent is not None:
             self.names, self.functions, self.context = parent.names, parent.functions, parent.context
             self.opset, self.scope = parent.opset, parent.scope
+            if share and parent.graph is graph and parent._shared is not None:
+                self._shared, self._constants = parent._shared, parent._constants
             return
         self.opset = opset or graph.opset_imports.get("", 0) or graph.opset_imports["ai.onnx"]
         self.names, self.functions = Names(graph), functions_of(graph)
@@ -129,6 +131,12 @@ class Builder:
             raise ShapeError(
                 f"the operands of {node.op_type} do not fit together", where=describe(node), why=str(error)
             ) from error
+
+    def forget(self, nodes: Collection[ir.Node]) -> None:
+        """Share these nodes no more: they were taken out of the graph."""
+        for cache in (self._shared or {}, self._constants):
+            for key in [key for key, found in cache.items() if _maker(found) in nodes]:
+                del cache[key]  # type: ignore[attr-defined]  # of one cache or the other
 
     def constant(self, value: np.ndarray | ir.TensorProtocol | Sequence[int] | int | float | bool) -> ir.Value:
         """A Constant node; small equal ones are shared. Python ints are int64, floats float32."""
@@ -260,6 +268,10 @@ def _key(
     if op_type in _RANDOM or any(not isinstance(v, (int, float, str, tuple)) for v in plain.values()):
         return None
     return domain, op_type, tuple(inputs), tuple(sorted(plain.items())), outputs
+
+
+def _maker(found: ir.Value | tuple[ir.Value, ...]) -> ir.Node | None:
+    return (found[0] if isinstance(found, tuple) else found).producer()
 
 
 _NUMPY_NAMES = {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}

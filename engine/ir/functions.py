@@ -106,6 +106,34 @@ def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[lis
     """
     graph = node.graph
     assert graph is not None
+    nodes, replaced = _body_of_call(node, function, names)
+    graph.insert_before(node, nodes)
+    for old, new in replaced.items():
+        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+        new.name, old.name = old.name, None
+    graph.remove(node, safe=True)
+    return nodes, replaced
+
+
+def repeat_call(
+    node: ir.Node, function: ir.Function, names: Names, graph: ir.Graph
+) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+    """Compute what the call `node` computes once more, at the end of `graph`, by the nodes of `function`.
+
+    Returns these nodes, and the other value of each output of the call, which stays as it is.
+    """
+    nodes, repeated = _body_of_call(node, function, names)
+    graph.extend(nodes)
+    for inner in nodes:
+        inner.name = inner.name or names.fresh_node(f"{node.name}.{inner.op_type}")
+    for old, new in repeated.items():
+        if not new.name:
+            new.name = names.fresh(f"{node.name}.{old.name}")
+    return nodes, repeated
+
+
+def _body_of_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+    """The nodes of a function for the inputs of `node`, in no graph yet, and their value for each of its outputs."""
     body = function.clone()
     substitute_attributes(body.graph, {**body.attributes, **node.attributes})
     formals, outputs = list(body.inputs), list(body.outputs)
@@ -119,8 +147,7 @@ def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[lis
     prefix = node.name or node.op_type
     for inner in nodes:
         _rename(inner, prefix, names)
-    graph.insert_before(node, nodes)
-    replaced: dict[ir.Value, ir.Value] = {}
+    found: dict[ir.Value, ir.Value] = {}
     for old, new in zip(node.outputs, results, strict=False):
         if not old.name and not old.uses():
             continue  # an optional output that the call leaves out
@@ -128,22 +155,17 @@ def inline_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[lis
             raise ModelError(
                 f"function {function.name} gives an input back that the call leaves out", where=f"output {old.name!r}"
             )
-        new = replaced[old] = _own_output(new, node, nodes, replaced)
+        new = found[old] = _own_output(new, nodes, found)
         if new.type is None:
             new.type, new.shape = old.type, old.shape
-        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-        new.name, old.name = old.name, None
-    graph.remove(node, safe=True)
-    return nodes, replaced
+    return nodes, found
 
 
-def _own_output(value: ir.Value, call: ir.Node, nodes: list[ir.Node], taken: dict[ir.Value, ir.Value]) -> ir.Value:
+def _own_output(value: ir.Value, nodes: list[ir.Node], taken: dict[ir.Value, ir.Value]) -> ir.Value:
     """`value` itself if the body made it; an Identity of it if it is an argument, or an output already."""
     if value.producer() in nodes and value not in taken.values():
         return value
     identity = ir.node("Identity", [value])
-    assert call.graph is not None
-    call.graph.insert_before(call, identity)
     nodes.append(identity)
     return identity.outputs[0]
 

@@ -16,6 +16,7 @@ from onnxgrad.engine.ir.matmul_dims import mended_fused_matmul
 from onnxgrad.engine.ir.operand_ranks import collect_rank_rules
 from onnxgrad.engine.ir.sequence_shapes import collect_sequence_rules
 from onnxgrad.engine.ir.slice_dims import mended_slice
+from onnxgrad.engine.ir.virtual_operators import collect_virtual_rules
 
 Rule = Callable[[ShapeInferenceContext, ir.Node], None]
 
@@ -30,6 +31,7 @@ def collect_rules() -> None:
     collect_classical_rules()
     collect_sequence_rules()
     collect_rank_rules()
+    collect_virtual_rules()
     for op_type, operand, rule in (
         ("Split", 1, _split),
         ("Squeeze", 1, _squeeze),

@@ -2,7 +2,15 @@
 
 import re
 
-from onnxgrad.engine.errors import ExecutionError, ExternalDataError, ModelError, OnnxGradError, OpsetError
+from onnxgrad.engine.errors import (
+    ExecutionError,
+    ExternalDataError,
+    GraphError,
+    ModelError,
+    OnnxGradError,
+    OpsetError,
+)
+from onnxgrad.engine.ir.checks import failed_check
 
 _NODE_AT_RUN = re.compile(r"running (\S+) node\. Name:'(.*?)' Status Message: (.*)", re.DOTALL)
 _NODE_WITHOUT_KERNEL = re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'")
@@ -48,10 +56,12 @@ def loading_error(error: Exception) -> OnnxGradError:
     return ExecutionError("onnxruntime refuses the model", why=why or type(error).__name__)
 
 
-def running_error(error: Exception, inputs: str) -> ExecutionError:
+def running_error(error: Exception, inputs: str) -> OnnxGradError:
     """Why a run failed; `inputs` describes what it was given."""
     text = _STATUS.sub("", str(error).strip())
     if found := _NODE_AT_RUN.search(text):
         why = _PLACE_IN_SOURCE.sub("", found[3].strip())
+        if message := failed_check(found[2]):
+            return GraphError(message, where=f"inputs {inputs}", why=why)
         return ExecutionError(f"{found[1]} failed", where=f"node {found[2]!r}, inputs {inputs}", why=why)
     return ExecutionError("the model failed while it ran", where=f"inputs {inputs}", why=text or type(error).__name__)

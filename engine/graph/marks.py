@@ -1,0 +1,10 @@
+"""What nodes of a computing graph carry with them, by key of `node.meta`; copies of a node carry it too."""
+
+PRIORITY = "onnxgrad.priority"
+"""int: nodes of lower numbers come earlier where the order is free; absent means 0."""
+
+TRACEBACK = "onnxgrad.traceback"
+"""tuple of traceback.FrameSummary: where the program made the node, in a tracking scope."""
+
+GRADIENT = "onnxgrad.gradient"
+"""The function of a custom gradient, on SetGrad nodes."""

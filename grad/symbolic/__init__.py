@@ -1,0 +1,1 @@
+"""Gradients of variables of computing graphs: at once, or when the graph is compiled; custom ones; checks."""
