@@ -37,11 +37,18 @@ class SessionOptions:
     level: str
     cached: bool = False
     profile: str = ""
+    spinning: bool = True
 
     def open(self, source: ModelSource) -> Session:
         """A session with these options."""
         return create_session(
-            source, self.providers, self.threads, self.level, cached=self.cached, profile=self.profile
+            source,
+            self.providers,
+            self.threads,
+            self.level,
+            self.spinning,
+            cached=self.cached,
+            profile=self.profile,
         )
 
 

@@ -23,8 +23,11 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.grad.forward import jvp_model
     from onnxgrad.grad.gradient_model import gradient_model
     from onnxgrad.grad.registry import register_gradient
-    from onnxgrad.grad.reverse import gradients, stop_gradient
+    from onnxgrad.grad.reverse import stop_gradient
     from onnxgrad.grad.straight_through import straight_through
+    from onnxgrad.grad.symbolic.gradients import gradients
+    from onnxgrad.grad.symbolic.set_grad import current_grad_target, set_grad, zero_grad
+    from onnxgrad.grad.tape.tensor import Tensor
     from onnxgrad.grad.training_graph import training_model
     from onnxgrad.importers.onnx import load
     from onnxgrad.models.finetune import schedule as schedules
@@ -45,11 +48,13 @@ _MODULES: dict[str, str] = {
 _EXPORTS: dict[str, str] = {
     "Graph": "onnxgrad.engine.graph.graph",
     "ImageInput": "onnxgrad.engine.passes.preprocess",
+    "Tensor": "onnxgrad.grad.tape.tensor",
     "Trainer": "onnxgrad.models.finetune.trainer",
     "Var": "onnxgrad.engine.graph.var",
     "compile": "onnxgrad.engine.compile",
+    "current_grad_target": "onnxgrad.grad.symbolic.set_grad",
     "gradient_model": "onnxgrad.grad.gradient_model",
-    "gradients": "onnxgrad.grad.reverse",
+    "gradients": "onnxgrad.grad.symbolic.gradients",
     "jvp_model": "onnxgrad.grad.forward",
     "load": "onnxgrad.importers.onnx",
     "optimization_report": "onnxgrad.engine.optimize",
@@ -58,20 +63,24 @@ _EXPORTS: dict[str, str] = {
     "register_gradient": "onnxgrad.grad.registry",
     "replaced": "onnxgrad.engine.optimize",
     "save": "onnxgrad.exporters.onnx",
+    "set_grad": "onnxgrad.grad.symbolic.set_grad",
     "stop_gradient": "onnxgrad.grad.reverse",
     "straight_through": "onnxgrad.grad.straight_through",
     "summary": "onnxgrad.exporters.report",
     "to_proto": "onnxgrad.exporters.onnx",
     "training_model": "onnxgrad.grad.training_graph",
+    "zero_grad": "onnxgrad.grad.symbolic.set_grad",
 }
 
 __all__ = [  # written out for type checkers
     "Graph",
     "ImageInput",
+    "Tensor",
     "Trainer",
     "Var",
     "__version__",
     "compile",
+    "current_grad_target",
     "errors",
     "gradient_model",
     "gradients",
@@ -88,11 +97,13 @@ __all__ = [  # written out for type checkers
     "replaced",
     "save",
     "schedules",
+    "set_grad",
     "stop_gradient",
     "straight_through",
     "summary",
     "to_proto",
     "training_model",
+    "zero_grad",
 ]
 
 

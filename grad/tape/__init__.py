@@ -1,0 +1,1 @@
+"""The imperative mode: tensors that run at once, and a tape of their gradients."""

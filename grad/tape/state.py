@@ -1,0 +1,64 @@
+"""What stands between an operator and its execution, in each thread: recorders of gradients, and a tracer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from onnxgrad.engine.graph.operand import Call
+    from onnxgrad.engine.graph.var import Var
+    from onnxgrad.grad.tape.tensor import Tensor
+
+
+class Recorder(Protocol):
+    """One layer that watches what runs; it writes down the operators whose inputs it tracks."""
+
+    def record(self, call: Call, outputs: Sequence[Tensor]) -> None:
+        """An operator has run."""
+
+    def alias(self, source: Tensor, result: Tensor) -> None:
+        """`result` is `source` under another name: it is tracked as that is."""
+
+
+class Tracer(Protocol):
+    """What takes operators in the place of execution: they become nodes, and tensors stand for variables."""
+
+    def apply(self, call: Call) -> Sequence[Var]:
+        """The variables of the outputs; inputs that are no variables yet are captured."""
+
+    def written(self, tensor: Tensor) -> None:
+        """A tensor is about to get another value."""
+
+
+class State(threading.local):
+    """The layers of one thread. recorders: the outermost first; those that are suppressed are not among them."""
+
+    def __init__(self) -> None:
+        self.recorders: tuple[Recorder, ...] = ()
+        self.tracer: Tracer | None = None
+
+
+STATE = State()
+
+
+@contextmanager
+def recording_with(recorders: tuple[Recorder, ...]) -> Iterator[None]:
+    """Let these, and no others, record what this thread runs."""
+    before, STATE.recorders = STATE.recorders, recorders
+    try:
+        yield
+    finally:
+        STATE.recorders = before
+
+
+@contextmanager
+def tracing_with(tracer: Tracer | None) -> Iterator[None]:
+    """Give the operators of this thread to `tracer`; None runs them."""
+    before, STATE.tracer = STATE.tracer, tracer
+    try:
+        yield
+    finally:
+        STATE.tracer = before
