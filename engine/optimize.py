@@ -323,6 +323,10 @@ def _forget_types(
     More would be true, but onnxruntime fuses other nodes where it knows more, and rounds in another order.
     """
     for graph in graphs_in(model.graph):
+        for value in graph.inputs if graph is not model.graph else ():
+            type_, shape = annotated.get(value.name, (None, None))
+            if type_ is not None and type_ == value.type and _agree(shape, value.shape):
+                value.shape = shape
         for node in graph:
             for output in node.outputs:
                 if not output.is_graph_output():

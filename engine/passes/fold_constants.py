@@ -37,7 +37,7 @@ def fold_constants(scope: Scope) -> int:
     if scope.evaluate is None:
         return 0
     exact = quantizes_at_run_time(scope.graphs())
-    return sum(_Folding(scope, graph, exact).run() for graph in list(scope.graphs()) if scope.opset(graph))
+    return sum(_Folding(scope, graph, exact).run() for graph in scope.graphs() if scope.opset(graph))
 
 
 class _Folding:

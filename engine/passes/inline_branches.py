@@ -18,7 +18,7 @@ def inline_branches(scope: Scope) -> int:
 
 def _inline_once(scope: Scope) -> int:
     count = 0
-    for graph in list(scope.graphs()):
+    for graph in scope.graphs():
         for node in list(graph):
             if node.op_type == "If" and node.domain == "" and node.graph is graph:
                 condition = scalar_value(node.inputs[0])

@@ -160,7 +160,7 @@ class Hits:
 
 def apply_rewrites(scope: Scope, rules: Sequence[Rewrite], record: dict[str, Hits]) -> int:
     """Apply rewrites wherever they fit, in every graph of the model, until none does; returns how often one did."""
-    return sum(_Walk(scope, graph, rules, record).run() for graph in list(scope.graphs()) if scope.opset(graph))
+    return sum(_Walk(scope, graph, rules, record).run() for graph in scope.graphs() if scope.opset(graph))
 
 
 class _Walk:

@@ -27,18 +27,22 @@ class Scope:
     evaluate: Evaluate | None = None
     moved: dict[ir.Value, ir.Value] = field(default_factory=dict)
     _builders: dict[ir.Graph, Builder] = field(default_factory=dict)
-    _graphs: list[ir.Graph] | None = None
+    _owners: dict[ir.Graph, ir.Node | None] | None = None
     _outermost: dict[ir.Graph, ir.Graph] = field(default_factory=dict)
 
     def graphs(self) -> Iterator[ir.Graph]:
-        """The main graph, the bodies of functions, and all their sub-graphs: an outer one before the inner."""
-        if self._graphs is None:
-            self._graphs = [graph for root in self.roots() for graph in (root, *root.subgraphs())]
-        return iter(self._graphs)
+        """The main graph, the bodies of functions, and all their sub-graphs: an outer one before the inner.
+
+        What is taken out of the model while a pass goes through them is left out.
+        """
+        if self._owners is None:
+            self._owners = {graph: owner for root in self.roots() for graph, owner in _owned(root, None)}
+        owners = self._owners
+        return (graph for graph in owners if _is_held(graph, owners))
 
     def forget_graphs(self) -> None:
         """To be called when bodies or functions may have come or gone."""
-        self._graphs = None
+        self._owners = None
 
     def roots(self) -> Iterator[ir.Graph]:
         """The main graph and the bodies of functions."""
@@ -94,6 +98,27 @@ class Scope:
         if known is None:
             known = self._builders[root] = Builder(root, opset=self.opset(root) or 1)
         return known
+
+
+def _owned(graph: ir.Graph, owner: ir.Node | None) -> Iterator[tuple[ir.Graph, ir.Node | None]]:
+    """A graph and those in it, each with the node that holds it."""
+    yield graph, owner
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+                yield from _owned(attribute.as_graph(), node)
+            elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+                for inner in attribute.as_graphs():
+                    yield from _owned(inner, node)
+
+
+def _is_held(graph: ir.Graph, owners: Mapping[ir.Graph, ir.Node | None]) -> bool:
+    """Whether no node around a graph has been removed."""
+    while (owner := owners.get(graph)) is not None:
+        if owner.graph is None:
+            return False
+        graph = owner.graph
+    return True
 
 
 @contextmanager

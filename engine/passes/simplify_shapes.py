@@ -14,7 +14,7 @@ from onnxgrad.engine.passes.scope import Scope
 def simplify_shapes(scope: Scope) -> int:
     """Shape -> Gather -> Concat -> Reshape chains: known values become constants, the rest 0 and -1 where provable."""
     count, exact = 0, quantizes_at_run_time(scope.graphs())
-    for graph in list(scope.graphs()):
+    for graph in scope.graphs():
         if not scope.opset(graph):
             continue
         known = ShapeValues()

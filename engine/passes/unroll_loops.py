@@ -17,7 +17,7 @@ _NODES = 64  # of all rounds together, where there are several
 def unroll_loops(scope: Scope) -> int:
     """Loop with 0, 1 or a few rounds -> its rounds one after the other, where no computed condition can end it."""
     count = 0
-    for graph in list(scope.graphs()):
+    for graph in scope.graphs():
         for node in list(graph):
             if node.op_type == "Loop" and node.domain == "" and node.graph is graph and scope.opset(graph):
                 count += _unroll(scope, node)

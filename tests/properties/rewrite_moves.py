@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from tests.properties.rewrite_graphs import BOOL, FLOAT, INT, NUMBERS, Sketch, Value
+from tests.properties.rewrite_operators import conv, gemm, matmul, no_op, norm, pad, unary
+from tests.properties.rewrite_sketch import BOOL, FLOAT, INT, NUMBERS, Sketch, Value
 
 
 def transpose(sketch: Sketch) -> None:
@@ -15,7 +16,7 @@ def transpose(sketch: Sketch) -> None:
     if order:
         y = sketch.emit("Transpose", [x.name], x.of(shape=tuple(x.shape[k] for k in order)), perm=order)
         if y and sketch.chance(0.3):
-            sketch.unary()
+            unary(sketch)
             sketch.emit("Transpose", [y.name], x, perm=[order.index(k) for k in range(len(order))])
 
 
@@ -160,8 +161,8 @@ def from_shapes(sketch: Sketch) -> None:
         v = sketch.random.choice(small)
         sketch.emit("Expand", [v.name, s.name], v.of(shape=x.shape))
     else:
-        index = sketch.constant(np.int64(0) if sketch.chance() else np.array([0], np.int64))
-        is_scalar = not sketch._shape_of(index)
+        is_scalar = sketch.chance()
+        index = sketch.constant(np.int64(0) if is_scalar else [0])
         d = sketch.emit("Gather", [s.name, index], Value("", () if is_scalar else (1,), INT, 200.0), axis=0)
         if d and is_scalar:
             d = sketch.emit("Unsqueeze", [d.name, sketch.constant([0])], d.of(shape=(1,)))
@@ -211,12 +212,13 @@ def idiom(sketch: Sketch) -> None:
 def chain(sketch: Sketch) -> None:
     """A convolution or product with what is folded into it before and behind."""
     image = any(len(v.shape) in (3, 4) and v.dtype == FLOAT for v in sketch.values) and sketch.chance(0.7)
-    heavy = sketch.conv if image else sketch.random.choice([sketch.matmul, sketch.gemm])
-    before = sketch.random.choice([sketch.pad, sketch.norm, lambda: None, lambda: None, lambda: by_channel(sketch)])
-    before()
-    heavy()
+    heavy = conv if image else sketch.random.choice([matmul, gemm])
+    before = sketch.random.choice([pad, norm, None, None, by_channel])
+    if before is not None:
+        before(sketch)
+    heavy(sketch)
     for _ in range(sketch.random.randint(1, 2)):
-        sketch.random.choice([sketch.norm, sketch.unary, sketch.no_op, heavy, lambda: by_channel(sketch)])()
+        sketch.random.choice([norm, unary, no_op, heavy, by_channel])(sketch)
 
 
 def by_channel(sketch: Sketch) -> None:

@@ -17,7 +17,7 @@ _SHARED_LIMIT = 4096  # elements: constants with other readers are copied up to 
 def move_transposes(scope: Scope) -> int:
     """Nodes between transposes work on the axes as they were before, where that saves transposes."""
     count = 0
-    for graph in list(scope.graphs()):
+    for graph in scope.graphs():
         opset = scope.opset(graph)
         tried: set[tuple[ir.Node, tuple[int, ...]]] = set()
         for node in list(graph) if opset else []:

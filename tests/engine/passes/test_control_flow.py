@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import onnxgrad as og
 from onnxgrad.engine.passes.inline_branches import inline_branches
 from onnxgrad.engine.passes.unroll_loops import unroll_loops
 from tests.engine.passes.checks import apply, check, f32, model_of, operators
@@ -108,3 +109,24 @@ def test_no_round_of_a_scan_of_unknown_shape_stays():
     body = "<body = b (int64 i, bool ci) => (bool co, float[m] s) { co = Identity(ci) s = Abs(x) }>"
     model = model_of(f"g (float[N] x) => (float[k,m] y) {{ y = Loop(n, c){body} }}", n=np.array(0), c=np.array(True))
     check(model, unroll_loops, hits=0)
+
+
+def test_a_body_goes_away_while_a_pass_is_on_its_way():
+    text = (
+        "g (float[2] x, bool p) => (float[2] y) { y = Loop(n, c, x)<body = b (int64 i, bool ci, float[2] a) => "
+        "(bool co, float[2] r) { o = If(p)<then_branch = t () => (float[2] to) { to = Identity(a) }, "
+        "else_branch = e () => (float[2] eo) { eo = Identity(x) }> s = Shape(o) z = ConstantOfShape(s) "
+        "co = Identity(ci) r = Add(z, a) }> }"
+    )
+    result = og.optimize_for_inference(model_of(text, n=np.array(2), c=np.array(True)), check=1)
+    assert "If" not in operators(result)
+
+
+def test_a_body_declares_the_sizes_of_its_inputs_as_before():
+    text = (
+        "g (float[N, M] x, int64 n, bool c) => (float[N, M] y, float[K, N, M] z) { y, z = Loop(n, c, x)<body = b "
+        "(int64 i, bool ci, float[3, 4] a) => (bool co, float[3, 4] r, float[3, 4] s) "
+        "{ co = Identity(ci) s = Exp(a) r = Identity(s) }> }"
+    )
+    (loop,) = og.optimize_for_inference(model_of(text)).graph
+    assert loop.attributes["body"].as_graph().inputs[2].shape == [3, 4]
