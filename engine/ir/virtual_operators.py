@@ -8,7 +8,7 @@ from onnx_shape_inference import ShapeInferenceContext, registry
 from onnxgrad.engine.ir.functions import DOMAIN
 
 VIRTUAL = {"AddUpdate": 0, "InvalidGrad": -1, "SetGrad": 0, "VirtualGrad": -1}
-"""Operator -> which of its inputs its output is like. None of them has a kernel: engine.graph.expansion replaces them."""
+"""Operator -> which of its inputs its output is like. None has a kernel: engine.graph.expansion replaces them."""
 
 
 def is_virtual(node: ir.Node) -> bool:

@@ -2,26 +2,28 @@
 
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GradientError, GraphError
+from onnxgrad.engine.errors import GraphError
 from onnxgrad.engine.ir.builder import Builder, describe_value
 from onnxgrad.engine.ir.checks import named_check
 
 _WRONG = -2  # a size that no Reshape takes
+_SCALAR = "grad target var must be scalar"
+
+
+def refuse_several(target: ir.Value) -> None:
+    """Raises: GraphError where it is known that the target has not one element."""
+    if target.shape is not None and any(isinstance(size, int) and size != 1 for size in target.shape):
+        fix = "reduce it (loss.sum()), or give a seed of its shape"
+        raise GraphError(_SCALAR, where=describe_value(target), fix=fix)
 
 
 def one_like(op: Builder, target: ir.Value) -> ir.Value:
-    """1 in the shape of `target`, which must have one element: checked here, or at run time where it is not known.
+    """1 in the shape of `target`, which must have one element: checked at run time where that is not known.
 
-    Raises: GraphError for more elements, or none; GradientError for what is no tensor of real numbers.
+    Raises: GraphError for more elements, or none.
     """
-    message = "grad target var must be scalar"
-    if target.dtype is None:
-        raise GradientError("the type of the target is not known", where=describe_value(target))
+    refuse_several(target)
     sizes = None if target.shape is None else list(target.shape)
-    if sizes is not None and any(isinstance(size, int) and size != 1 for size in sizes):
-        raise GraphError(
-            message, where=describe_value(target), fix="reduce it (loss.sum()), or give a seed of its shape"
-        )
     one = op.constant_like(target, 1)
     if not sizes and sizes is not None:
         return one
@@ -29,7 +31,7 @@ def one_like(op: Builder, target: ir.Value) -> ir.Value:
         return op.constant(one.const_value.numpy().reshape([1] * len(sizes)))  # type: ignore[union-attr]
     checked = op.Reshape(one, op.Shape(target))
     checked.shape = target.shape
-    named_check(checked, f"{message}: {describe_value(target)}")
+    named_check(checked, f"{_SCALAR}: {describe_value(target)}")
     return checked
 
 
@@ -46,14 +48,17 @@ def with_shape_of(op: Builder, grad: ir.Value, like: ir.Value, what: str) -> ir.
             raise GraphError(message, where=describe_value(grad))
         if all(_same(a, b) for a, b in pairs):
             return grad
+    message += f", not {describe_value(grad)}"
     shape, wanted = op.Shape(grad), op.Shape(like)
-    as_wanted = op.Where(op.Equal(shape, wanted), shape, _WRONG)
+    equal = op.Equal(shape, wanted)
+    named_check(equal, message)  # fails by itself where the ranks differ, most times
+    as_wanted = op.Where(equal, shape, _WRONG)
     if grad.shape is None or like.shape is None:  # one size more where the ranks differ
         differs = op.Cast(op.Not(op.Equal(op.Size(shape), op.Size(wanted))), to=int(ir.DataType.INT64))
         as_wanted = op.Concat(as_wanted, op.Expand(_WRONG, op.Reshape(differs, [1])), axis=0)
     checked = op.Reshape(grad, as_wanted)
     checked.shape = like.shape
-    named_check(checked, f"{message}, not {describe_value(grad)}")
+    named_check(checked, message)
     return checked
 
 

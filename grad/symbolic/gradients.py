@@ -16,6 +16,7 @@ from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import describe, describe_value, is_float
 from onnxgrad.grad import reverse
 from onnxgrad.grad.straight_through import goes_straight
+from onnxgrad.grad.symbolic.checks import refuse_several
 from onnxgrad.grad.symbolic.set_grad import is_custom
 from onnxgrad.grad.symbolic.virtual import is_virtual_gradient, virtual_gradient
 from onnxgrad.grad.symbolic.walk import Request, between, builder_for, differentiate, refuse_missing_rules
@@ -71,12 +72,12 @@ def gradients(
     warn_mid_wrt: bool = True,
     use_virtual_grad: bool | None = None,
     return_zero_for_nodep: bool = False,
-) -> list[ir.Value | None] | Var | None | list[Var | None]:
+) -> list[ir.Value | None] | list[Var | None] | Var | None:
     """d(sum(seed * target)) / d(wrt), for variables of a computing graph or values of a model's graph.
 
-    target: one or several (their gradients add up), of one element each unless there is a seed of its shape; wrt: a list
-    gives a list, a single variable (or SharedTensor) a single gradient. None stands for no dependence, or zeros with
-    `return_zero_for_nodep`, which warns. Asking twice gives the same variable; the result can be differentiated again.
+    target: one or several (their gradients add up), of one element each unless there is a seed of its shape; wrt: a
+    list gives a list, a single variable (or SharedTensor) a single gradient. None stands for no dependence, or zeros
+    with `return_zero_for_nodep`, which warns. Asking twice gives the same variable; results can be differentiated.
     warn_mid_wrt: warn about variables that an operator computes, since what they depend on counts as constant.
     use_virtual_grad: put nodes into the graph that stand for the gradients until it is compiled, after its forward part
     was optimized; None does so at graph_opt_level 2 and above, except in bodies, within og.straight_through and where
@@ -153,7 +154,9 @@ def _seeds(graph: Graph, targets: Sequence[ir.Value], seed: object) -> tuple[ir.
         raise GradientError(f"{len(targets)} targets need as many seeds, not {len(given)}")
     found: list[ir.Value | None] = []
     for target, value in zip(targets, given, strict=True):
-        if value is not None and not isinstance(value, Var):
+        if value is None:
+            refuse_several(target)
+        elif not isinstance(value, Var):
             value = graph.constant(np.asarray(value), target.dtype)
         found.append(None if value is None else _value_of(graph, value))
     return tuple(found)
