@@ -54,8 +54,7 @@ class Expanding:
             values[:] = [new if value is old else value for value in values]
         self.updates = {name: new if value is old else value for name, value in self.updates.items()}
         self.callbacks = [
-            (function, tuple(new if value is old else value for value in values))
-            for function, values in self.callbacks
+            (function, tuple(new if value is old else value for value in values)) for function, values in self.callbacks
         ]
 
 
@@ -70,7 +69,7 @@ EXPANSIONS: dict[str, Expansion] = {}
 """By operator of domain onnxgrad: what it becomes."""
 
 GRADIENTS: dict[str, Expansion] = {}
-"""The same for operators that differentiate the graph in front of them: they go first, while it is as it was written."""
+"""The same for operators that differentiate the graph in front of them: these go first, while it is as it was."""
 
 
 def expand(graph: Expanding) -> None:
@@ -102,7 +101,7 @@ def _expand_once(graph: Expanding, table: dict[str, Expansion]) -> int:
         if node.graph is None:
             continue  # went away with another
         inside = node.graph is not graph.model.graph
-        graph.op = Builder(node.graph, parent=root) if inside else root  # type: ignore[arg-type]
+        graph.op = Builder(node.graph, parent=root) if inside else root
         graph.op.before = node
         graph.replace(node, table[node.op_type](graph, node))
         root.before = None

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, OptionError
 from onnxgrad.engine.graph.compiled import GraphFunction
+from onnxgrad.engine.graph.compiling import compile_function
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.operand import (
     Call,
@@ -22,6 +23,7 @@ from onnxgrad.engine.graph.operand import (
     stop_running_without_operands,
 )
 from onnxgrad.engine.graph.options import GraphOptions
+from onnxgrad.engine.graph.outspec import Outspec, copy_output
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.signature import OPSET, VERSIONS
@@ -29,7 +31,7 @@ from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import Builder
 
 if TYPE_CHECKING:
-    from onnxgrad.engine.graph.outspec import Outspec
+    from onnxgrad.engine.graph.execution import Observer
     from onnxgrad.engine.ir.signatures import AttributeValue
 
 _INITIALIZER = 1024  # elements: larger constants become initializers
@@ -70,6 +72,7 @@ class Graph:
         self.sources: dict[ir.Value, Source] = {}
         self.options = GraphOptions()
         self.dependencies: dict[ir.Value, list[ir.Value]] = {}
+        self.observers: list[Observer] = []
         self._builders = [Builder(self.ir, share=True)]
 
     @property
@@ -221,9 +224,32 @@ class Graph:
                 fix="build both in one graph, or clone one into the other (graph.import_vars)",
             )
 
-    def compile(self, inputs: Sequence[Var] | None, outspec: Outspec | Sequence[Outspec]) -> GraphFunction:
-        """A function of these inputs."""
-        return GraphFunction(self, inputs, outspec)
+    def compile(
+        self,
+        inputs: Sequence[Var] | None,
+        outspec: Outspec | Sequence[Outspec],
+        *,
+        copy: bool = False,
+        optimize_for_inference: bool = False,
+    ) -> GraphFunction:
+        """A function that computes what the outspec says.
+
+        inputs: the positional arguments, all inputs that are needed and have no value; None: arguments by name only.
+        outspec: one of these or a list of them: `og.copy_output(var)`, which calls return; `(var, callback)`, which is
+        called with the value of each run (og.lazy_callback: without a copy); a var, which is computed for what it
+        updates. copy: every function works on a copy of its part of the graph; this asks for what is so in any case.
+        optimize_for_inference: all passes are applied, and fixed parameters are constants with their present values.
+
+        Raises: GraphError for an empty outspec, a missing input, or nodes that cannot run; InputError for an input that
+        is not needed; ExecutionError for what onnxruntime refuses.
+        """
+        del copy
+        return compile_function(self, inputs, outspec, optimize_for_inference)
+
+    def compile_outonly(self, vars: Var | Sequence[Var], inputs: Sequence[Var] | None = None) -> GraphFunction:
+        """A function that returns the values of these variables: a list, or one value for one variable."""
+        outspec = copy_output(vars) if isinstance(vars, Var) else [copy_output(var) for var in vars]
+        return self.compile(inputs, outspec)
 
     @contextmanager
     def writing(self, builder: Builder) -> Iterator[None]:

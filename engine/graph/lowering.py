@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
@@ -29,7 +29,8 @@ class Lowered:
     """A model that computes variables of a graph, and what is to be done with its outputs.
 
     `sources`: what stands behind its inputs. `targets`: the output of each variable that was asked for. `updates`: the
-    output that becomes the next value of an input. `callbacks`: the outputs that each function is called with.
+    output that becomes the next value of an input. `callbacks`: the outputs that each function is called with, in the
+    order in which they are computed. `given`: the inputs that are computed elsewhere.
     """
 
     model: ir.Model
@@ -37,6 +38,7 @@ class Lowered:
     targets: tuple[str, ...]
     updates: Mapping[str, str]
     callbacks: tuple[tuple[CallbackFunction, tuple[str, ...]], ...]
+    given: tuple[str, ...] = ()
 
 
 def needed(
@@ -67,19 +69,20 @@ def lower(
     targets: Sequence[ir.Value],
     *,
     given: Collection[ir.Value] = (),
+    callbacks: Sequence[tuple[CallbackFunction, Sequence[int]]] = (),
     forward: Transform | None = None,
-    finish: Callable[[Expanding], None] | None = None,
 ) -> Lowered:
     """The model that computes `targets`; the graph itself is not changed.
 
-    given: values of the graph that are inputs here. forward: applied before gradients are written out. finish: applied
-    when all is written out, before the outputs are named.
+    given: values of the graph that are inputs here. callbacks: functions with the positions of the targets that they
+    get. forward: applied before gradients are written out.
 
     Raises: GraphError for nodes that cannot run.
     """
     nodes, seen = needed(targets, graph.dependencies, given)
     extra = [also for value, others in graph.dependencies.items() if value in seen for also in others]
-    model = _extract(graph, [*targets, *extra], nodes, seen, [value for value in given if value in seen])
+    others = [value for value in given if value in seen]
+    model = _extract(graph, [*targets, *extra], nodes, seen, others)
     if forward is not None:
         model = forward(model)
     outputs = list(model.graph.outputs)
@@ -88,9 +91,9 @@ def lower(
     work = Expanding(model, sources, Builder(model.graph, share=True))
     work.targets, work.kept = outputs[: len(targets)], outputs[len(targets) :]
     expand(work)
-    if finish is not None:
-        finish(work)
-    return _with_outputs(work)
+    work.callbacks.extend((function, tuple(work.targets[i] for i in places)) for function, places in callbacks)
+    lowered = _with_outputs(work)
+    return replace(lowered, given=tuple(value.name or "" for value in others))
 
 
 def _extract(
@@ -131,22 +134,22 @@ def _with_outputs(work: Expanding) -> Lowered:
     taken: dict[ir.Value, ir.Value] = {}
 
     def output(value: ir.Value, own: bool = False) -> str:
-        if not own and value in taken:
-            return taken[value].name or ""
-        producer = value.producer()
-        if own or producer is None or producer.op_type == "Constant" or value.is_graph_output():
-            node = ir.Node("", "Identity", [value], num_outputs=1)
-            work.op.insert(node)
-            made = node.outputs[0]
-        else:
-            made = value
-        graph.outputs.append(made)
-        if not own:
-            taken[value] = made
-        return made.name or ""
+        if own or value not in taken:
+            producer = value.producer()
+            if own or producer is None or producer.op_type == "Constant":
+                node = ir.Node("", "Identity", [value], num_outputs=1)
+                work.op.insert(node)
+                made = node.outputs[0]
+            else:
+                made = value
+            graph.outputs.append(made)
+            taken.setdefault(value, made)
+        return (made if own else taken[value]).name or ""
 
+    place = {value: index for index, node in enumerate(graph) for value in node.outputs}
     targets = tuple(map(output, work.targets))
-    callbacks = tuple((function, tuple(map(output, values))) for function, values in work.callbacks)
+    called = sorted(work.callbacks, key=lambda entry: max(place.get(value, -1) for value in entry[1]))
+    callbacks = tuple((function, tuple(map(output, values))) for function, values in called)
     for value in work.kept:
         output(value)
     updates = {name: output(value, own=value in taken) for name, value in work.updates.items()}

@@ -67,11 +67,10 @@ class _BoundExecutor:
         forgotten = tuple(port.name for port in session.signature.outputs if port.name not in known)
         self._stays = (*wiring.kept, *forgotten)
         self._made = (*wiring.arrays, *wiring.kept)
-        # outputs come in the order in which they were first bound
         self._plain = {port.name: is_plain(port.type) for port in session.signature.inputs}
-        self._bindings: OrderedDict[
-            tuple[int, ...], tuple[IOBinding, Sequence[OrtValue], Sequence[OrtValue]]
-        ] = OrderedDict()
+        self._bindings: OrderedDict[tuple[int, ...], tuple[IOBinding, Sequence[OrtValue], Sequence[OrtValue]]] = (
+            OrderedDict()
+        )
 
     def run(
         self, feeds: Mapping[str, Feed], held: "Sequence[OrtValue]", buffers: "Sequence[OrtValue]"
@@ -149,7 +148,7 @@ class _PlanExecutor:
         for name, buffer in zip(self._wiring.written, buffers, strict=True):
             _write(buffer, values[name])
         kept = {name: _placed(values[name]) for name in self._wiring.kept}
-        return {name: _as_array(values[name]) for name in self._wiring.arrays} | kept
+        return {name: as_array(values[name]) for name in self._wiring.arrays} | kept
 
 
 def _write(buffer: "OrtValue", value: Feed) -> None:
@@ -165,9 +164,11 @@ def _placed(value: Feed) -> Feed:
     return value
 
 
-def _as_array(value: Feed) -> Feed:
+def as_array(value: Feed) -> Array:
+    """The elements of a tensor; sequences and maps as they are."""
     from onnxruntime import OrtValue
 
-    return to_numpy(value) if isinstance(value, OrtValue) and value.is_tensor() else value
-
-
+    if isinstance(value, OrtValue) and value.is_tensor():
+        return to_numpy(value)
+    array: Array = value  # type: ignore[assignment]  # or lists and dicts, as the callers' documentation says
+    return array

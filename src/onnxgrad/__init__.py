@@ -13,7 +13,13 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
     from onnxgrad.engine.graph import op
+    from onnxgrad.engine.graph.callback import lazy_callback
+    from onnxgrad.engine.graph.compiled import GraphFunction
     from onnxgrad.engine.graph.graph import Graph
+    from onnxgrad.engine.graph.outspec import copy_output
+    from onnxgrad.engine.graph.shared_scalar import SharedScalar
+    from onnxgrad.engine.graph.shared_tensor import SharedTensor
+    from onnxgrad.engine.graph.update import add_update
     from onnxgrad.engine.graph.var import Var
     from onnxgrad.engine.optimize import optimization_report, optimize_for_inference, replaced
     from onnxgrad.engine.passes.preprocess import ImageInput
@@ -47,15 +53,21 @@ _MODULES: dict[str, str] = {
 }
 _EXPORTS: dict[str, str] = {
     "Graph": "onnxgrad.engine.graph.graph",
+    "GraphFunction": "onnxgrad.engine.graph.compiled",
     "ImageInput": "onnxgrad.engine.passes.preprocess",
+    "SharedScalar": "onnxgrad.engine.graph.shared_scalar",
+    "SharedTensor": "onnxgrad.engine.graph.shared_tensor",
     "Tensor": "onnxgrad.grad.tape.tensor",
     "Trainer": "onnxgrad.models.finetune.trainer",
     "Var": "onnxgrad.engine.graph.var",
+    "add_update": "onnxgrad.engine.graph.update",
     "compile": "onnxgrad.engine.compile",
+    "copy_output": "onnxgrad.engine.graph.outspec",
     "current_grad_target": "onnxgrad.grad.symbolic.set_grad",
     "gradient_model": "onnxgrad.grad.gradient_model",
     "gradients": "onnxgrad.grad.symbolic.gradients",
     "jvp_model": "onnxgrad.grad.forward",
+    "lazy_callback": "onnxgrad.engine.graph.callback",
     "load": "onnxgrad.importers.onnx",
     "optimization_report": "onnxgrad.engine.optimize",
     "optimize_for_inference": "onnxgrad.engine.optimize",
@@ -74,17 +86,23 @@ _EXPORTS: dict[str, str] = {
 
 __all__ = [  # written out for type checkers
     "Graph",
+    "GraphFunction",
     "ImageInput",
+    "SharedScalar",
+    "SharedTensor",
     "Tensor",
     "Trainer",
     "Var",
     "__version__",
+    "add_update",
     "compile",
+    "copy_output",
     "current_grad_target",
     "errors",
     "gradient_model",
     "gradients",
     "jvp_model",
+    "lazy_callback",
     "load",
     "losses",
     "models",

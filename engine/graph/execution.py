@@ -1,0 +1,207 @@
+"""Runs of a compiled function: sources are read, the model runs, updates are stored, callbacks are called."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import onnx_ir as ir
+
+from onnxgrad.engine.errors import GraphError
+from onnxgrad.engine.graph.callback import CallbackSlot
+from onnxgrad.engine.graph.host_tensor import HostTensor
+from onnxgrad.engine.graph.lowering import Lowered
+from onnxgrad.engine.graph.shared_tensor import SharedTensor, VolatileTensor
+from onnxgrad.engine.graph.worker import Worker
+from onnxgrad.engine.partition.report import Explanation
+from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
+from onnxgrad.engine.runtime.call_signature import CallSignature, Feed
+from onnxgrad.engine.runtime.executor import Executor, Wiring, make_executor
+from onnxgrad.engine.runtime.plan import Plan, SessionRegion
+from onnxgrad.engine.runtime.source import read_source
+from onnxgrad.engine.runtime.values import DeviceValue
+
+logger = logging.getLogger("onnxgrad.graph")
+
+Feeds = Mapping[str, Feed]
+Observer = Callable[[ir.Node, Sequence[Feed]], None]
+
+
+class Held(Protocol):
+    """A source whose value is a tensor that outlasts runs."""
+
+    @property
+    def ort_value(self) -> DeviceValue:
+        """The tensor as it is now."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Nodes of the graph with the outputs of the model that are theirs, and who is shown them after each run."""
+
+    nodes: Sequence[tuple[ir.Node, tuple[str, ...]]] = ()
+    observers: Sequence[Observer] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All outputs that are shown."""
+        return tuple(name for _, names in self.nodes for name in names)
+
+    def show(self, values: Feeds) -> None:
+        """Call every observer for every node, in the order of the graph."""
+        for node, names in self.nodes:
+            shown = [values[name] for name in names]
+            for observer in self.observers:
+                observer(node, shown)
+
+
+@dataclass
+class Execution:
+    """A model that runs, one run at a time. It knows nothing of who waits for the results.
+
+    returned: outputs that become arrays. kept: outputs that stay where they were computed. worker: does runs that
+    nobody waits for. guard: held while one runs.
+    """
+
+    lowered: Lowered
+    options: Callable[[], SessionOptions]
+    returned: Sequence[str] = ()
+    kept: Sequence[str] = ()
+    observation: Observation = field(default_factory=Observation)
+    worker: Worker = field(default_factory=lambda: Worker("onnxgrad runs"))
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        lowered = self.lowered
+        self.seconds = 0.0
+        self.callbacks = Worker("onnxgrad callbacks")
+        self._running_in: int | None = None
+        self._held_names = [name for name, source in lowered.sources.items() if not isinstance(source, HostTensor)]
+        self._held: list[Held] = [lowered.sources[name] for name in self._held_names]  # type: ignore[misc]
+        self._updated = [_tensor(lowered.sources[name]) for name in lowered.updates]
+        self._slots = [CallbackSlot(function, names) for function, names in lowered.callbacks]
+        for slot in self._slots:
+            slot.attach(self.callbacks)
+        shown = [name for slot in self._slots for name in slot.outputs]
+        self._left = tuple(dict.fromkeys([*self.kept, *shown, *self.observation.outputs]))
+        self._plan: Plan | None = None
+        self._executor: Executor | None = None
+        self._explain: Callable[[], Explanation] | None = None
+        self.signature = self._assemble()
+
+    @property
+    def device(self) -> str:
+        """Where the model runs: "cpu", "cuda"."""
+        self._ready()
+        assert self._plan is not None
+        kinds = [region.session.device.kind for region in self._plan.regions if isinstance(region, SessionRegion)]
+        return kinds[0] if kinds else "cpu"
+
+    @property
+    def host_inputs(self) -> dict[str, HostTensor]:
+        """The inputs that calls give, by name, in the order of the graph."""
+        found = self.lowered.sources.items()
+        return {name: source for name, source in found if isinstance(source, HostTensor)}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run is under way, nor a callback."""
+        return self.worker.is_idle and self.callbacks.is_idle and not self.guard.locked()
+
+    def run(self, feeds: Feeds, given: Mapping[str, DeviceValue]) -> dict[str, Feed]:
+        """One run: the arrays to return and what is kept, by name. Lazy callbacks are over, others are on their way.
+
+        given: inputs that another model computed. Raises: ExecutionError, and nothing is updated; what a callback
+        raises that is called at once, and everything is.
+        """
+        self.refuse_recursion()
+        with self.guard:
+            self._running_in = threading.get_ident()
+            try:
+                begin = time.perf_counter()
+                values = self._run(feeds, given)
+                self.seconds = time.perf_counter() - begin
+                self.observation.show(values)
+                for slot in self._slots:
+                    slot.fire([values[name] for name in slot.outputs])
+                return values
+            finally:
+                self._running_in = None
+
+    def wait(self) -> None:
+        """Return when all is done that was started. Raises: the first error of it, once."""
+        self.finish()
+        self.worker.raise_error()
+        self.callbacks.raise_error()
+
+    def finish(self) -> None:
+        """As `wait`, without raising."""
+        while True:
+            self.worker.drain()
+            self.callbacks.drain()
+            if self.worker.is_idle or self.worker.is_current:
+                return
+
+    def clear(self) -> None:
+        """Let go of sessions and buffers; the next run makes them again."""
+        with self.guard:
+            self._plan = self._executor = None
+
+    def explain(self) -> Explanation:
+        """Where each part of the model runs, and why there."""
+        self._ready()
+        assert self._explain is not None
+        return self._explain()
+
+    def refuse_recursion(self) -> None:
+        """Raises: GraphError when it is a callback of this function that asks for a run of it."""
+        if self._running_in == threading.get_ident() or self.callbacks.is_current:
+            raise GraphError(
+                "a function is called by one of its own callbacks", fix="call it after wait(), or another function"
+            )
+
+    def _run(self, feeds: Feeds, given: Mapping[str, DeviceValue]) -> dict[str, Feed]:
+        executor = self._ready()
+        if not self._updated:
+            held = [source.ort_value for source in self._held]
+            return executor.run(feeds, [*held, *given.values()], ())
+        locks = sorted({tensor.lock for tensor in self._updated}, key=id)  # one order for all: no deadlock
+        for lock in locks:
+            lock.acquire()
+        try:
+            held = [source.ort_value for source in self._held]
+            buffers = [tensor.spare() for tensor in self._updated]
+            values = executor.run(feeds, [*held, *given.values()], buffers)
+            for tensor, buffer in zip(self._updated, buffers, strict=True):
+                tensor.commit(buffer)
+        finally:
+            for lock in locks:
+                lock.release()
+        return values
+
+    def _ready(self) -> Executor:
+        if self._executor is None:
+            self._assemble()
+        assert self._executor is not None
+        return self._executor
+
+    def _assemble(self) -> CallSignature:
+        model = self.lowered.model
+        source = read_source(model)
+        self._plan, self._explain = assemble(source, model, None, self.options())
+        returned = tuple(name for name in dict.fromkeys(self.returned) if name not in self._left)
+        held = (*self._held_names, *self.lowered.given)
+        wiring = Wiring(held, returned, self._left, tuple(self.lowered.updates.values()))
+        self._executor = make_executor(self._plan, wiring)
+        return source.signature
+
+
+def _tensor(source: object) -> SharedTensor:
+    if isinstance(source, VolatileTensor):
+        return source.tensor
+    assert isinstance(source, SharedTensor), "AddUpdate was built for something else"
+    return source
