@@ -115,7 +115,10 @@ class Graph:
         if any(known.name == name for known in self.ir.inputs):
             raise GraphError(f"graph {self.name!r} has an input {name!r} already", fix="choose another name")
         sizes = None if shape is None else tuple(shape)
-        return self.add_source(HostTensor(name, element_type_of(dtype), sizes, value=value, static_infer=static_infer))
+        tensor = HostTensor(name, element_type_of(dtype), sizes, value=value, static_infer=static_infer)
+        if tensor.is_empty:
+            self.options.allocate_static_mem_after_graph_compile = False
+        return self.add_source(tensor)
 
     def param(self, source: SharedTensor | SharedScalar, name: str = "", *, volatile: bool = False) -> Var:
         """The variable of a parameter: what it reads is what the parameter holds when a function runs.

@@ -187,6 +187,12 @@ class Operand(ABC):
         """The axes reversed."""
         return self.transpose()
 
+    def full_like(self, value: float) -> Self:
+        """A value of this shape and dtype whose every element is `value`. Raises: InputError where it cannot be."""
+        from onnxgrad.engine.graph.fill import full_like
+
+        return full_like(self, value)
+
     def astype(self, dtype: object) -> Self:
         """Elements cast to a numpy dtype or an onnx_ir.DataType."""
         return _one(self, "Cast", self, to=int(element_type_of(dtype)))

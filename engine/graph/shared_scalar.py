@@ -33,7 +33,7 @@ class SharedScalar(Operand):
     """
 
     def __init__(self, value: object) -> None:
-        self._begin(_scalar(value), dtype_locked=False)
+        self._begin(self._as_scalar(value), dtype_locked=False)
 
     def _begin(self, value: np.generic, dtype_locked: bool) -> None:
         self._lock = threading.RLock()
@@ -80,7 +80,7 @@ class SharedScalar(Operand):
 
         Raises: InputError for more than one element, or another dtype where it is locked.
         """
-        scalar = _scalar(value)
+        scalar = self._as_scalar(value)
         with self._lock:
             if self._dtype_locked and scalar.dtype != self._value.dtype:
                 locked, given = self._value.dtype, scalar.dtype
@@ -113,6 +113,10 @@ class SharedScalar(Operand):
         self.lock_dtype()
         return graph.add_source(self, name)
 
+    def _as_scalar(self, value: object) -> np.generic:
+        """What `value` is as a number of numpy. Raises: InputError, OptionError for what is none."""
+        return _scalar(value)
+
     def _apply(self, call: Call) -> tuple[Operand, ...]:
         return apply_in_graph(call)
 
@@ -124,7 +128,7 @@ class SharedScalar(Operand):
         return {"value": self._value, "dtype_locked": self._dtype_locked}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self._begin(_scalar(state["value"]), bool(state.get("dtype_locked", True)))
+        self._begin(self._as_scalar(state["value"]), bool(state.get("dtype_locked", True)))
 
     def __repr__(self) -> str:
         locked = ", dtype locked" if self._dtype_locked else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,11 @@ class SharedTensor(Operand):
     def ort_value(self) -> OrtValue:
         """The tensor as it is now, not copied. Raises: GraphError while it is empty."""
         return self._storage.present()
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What is held while the value changes: a run that updates the tensor holds it from its beginning to its end."""
+        return self._storage.lock
 
     def spare(self) -> OrtValue:
         """A second tensor of the same shape, to write the next value into; see `commit`."""
