@@ -24,13 +24,25 @@ class Recorder(Protocol):
 
 
 class Tracer(Protocol):
-    """What takes operators in the place of execution: they become nodes, and tensors stand for variables."""
+    """What takes operators in the place of execution: they become nodes, and tensors stand for variables.
+
+    Tensors that were there before are not changed: the tracer knows what they stand for, and what they would be.
+    """
 
     def apply(self, call: Call) -> Sequence[Var]:
         """The variables of the outputs; inputs that are no variables yet are captured."""
 
-    def written(self, tensor: Tensor) -> None:
-        """A tensor is about to get another value."""
+    def value_of(self, tensor: Tensor) -> Var:
+        """The variable that a tensor stands for now."""
+
+    def write(self, tensor: Tensor, value: Tensor) -> None:
+        """Let a tensor stand for another value."""
+
+    def read_grad(self, tensor: Tensor) -> Tensor | None:
+        """The gradient of a tensor."""
+
+    def write_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
+        """Let a tensor have another gradient."""
 
 
 class State(threading.local):

@@ -33,12 +33,11 @@ class Tensor(Operand):
     another value; what was computed from the old one, and gradients of it, stay as they are. `x += y` is `x = x + y`.
     `==` compares identity, as dicts need it; `og.op.Equal` compares elements.
 
-    grad: where GradManager.backward adds gradients up; None before.
     """
 
-    __slots__ = ("__weakref__", "_code", "_payload", "_shape", "_slots", "device", "grad")
+    __slots__ = ("__weakref__", "_code", "_grad", "_payload", "_shape", "_slots", "device")
 
-    grad: Tensor | None
+    _grad: Tensor | None
     _payload: RawTensor | Var
     _code: int
     _shape: tuple[int, ...] | None
@@ -50,19 +49,19 @@ class Tensor(Operand):
         if isinstance(value, Tensor):
             source = value.astype(dtype) if dtype is not None else value
             source = source.to(device) if device is not None else source
-            self._payload, self.device = source._payload, source.device
+            self._payload, self.device = source._value(), source.device
         else:
             self._payload, self.device = payload_of(value, dtype, device)
         self._code, self._shape = 0, None
         self._slots = None
-        self.grad = None
+        self._grad = None
 
     @classmethod
     def _of(cls, payload: RawTensor | Var, device: Device = HOST) -> Self:
         """A tensor on a payload that is there already."""
         tensor = cls.__new__(cls)
         tensor._payload, tensor.device = payload, device
-        tensor._code, tensor._shape, tensor._slots, tensor.grad = 0, None, None, None
+        tensor._code, tensor._shape, tensor._slots, tensor._grad = 0, None, None, None
         return tensor
 
     @property
@@ -88,7 +87,10 @@ class Tensor(Operand):
         if isinstance(raw, np.ndarray):
             self._code = code_of(int(ir.DataType.STRING), raw.ndim)
         elif isinstance(raw, Var):
-            raise _traced(self)
+            kind = raw.element_type
+            if kind is None or raw.shape is None:
+                raise _traced(self)
+            self._code = code_of(int(kind), raw.ndim)
         else:
             self._shape = tuple(raw.shape())
             self._code = code_of(raw.element_type(), len(self._shape))
@@ -100,6 +102,30 @@ class Tensor(Operand):
 
     def _apply(self, call: Call) -> tuple[Operand, ...]:
         return run_call(call)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """Where GradManager.backward adds gradients up; None before."""
+        tracer = STATE.tracer
+        return self._grad if tracer is None else tracer.read_grad(self)
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        tracer = STATE.tracer
+        if tracer is None:
+            self._grad = value
+        else:
+            tracer.write_grad(self, value)
+
+    @property
+    def static_shape(self) -> tuple[Dim, ...] | None:
+        """See Source: a computing graph may read a tensor, as it reads a SharedTensor."""
+        return self.shape
+
+    @property
+    def source_name(self) -> str:
+        """See Source."""
+        return "tensor"
 
     # --- values out ---
 
@@ -167,14 +193,14 @@ class Tensor(Operand):
 
     def detach(self) -> Tensor:
         """The same elements, for which no gradient is recorded (nor through them)."""
-        return Tensor._of(self._payload, self.device)
+        return Tensor._of(self._value(), self.device)
 
     def to(self, device: DeviceLike) -> Self:
         """The tensor on a device; itself if it is there. Gradients come back to the device of this tensor."""
         place = device_named(device)
         if place == self.device or isinstance(self._payload, Var):
             return self
-        result = type(self)._of(moved(self._payload, place), place)
+        result = type(self)._of(moved(self._concrete(), place), place)
         for recorder in STATE.recorders:
             recorder.alias(self, result)
         return result
@@ -193,8 +219,9 @@ class Tensor(Operand):
         if source.shape != self.shape and not (source._is_traced or self._is_traced):
             raise InputError(f"a value of shape {source.shape} is set", where=repr(self), fix="a value of its shape")
         if STATE.tracer is not None:
-            STATE.tracer.written(self)
-        self._payload, self._code, self._shape = source._payload, source._code, source._shape
+            STATE.tracer.write(self, source)
+        else:
+            self._payload, self._code, self._shape = source._payload, source._code, source._shape
         self._slots = None if source._slots is None else dict(source._slots)
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -207,13 +234,21 @@ class Tensor(Operand):
         return isinstance(self._payload, Var)
 
     def _concrete(self) -> RawTensor:
-        if isinstance(self._payload, Var):
+        """The tensor in memory, for somebody who wants to see its elements."""
+        if STATE.tracer is not None or isinstance(self._payload, Var):
             raise _traced(self)
         return self._payload
+
+    def _value(self) -> RawTensor | Var:
+        """What the tensor is now, to be kept: while a function is traced, the variable that it stands for."""
+        tracer = STATE.tracer
+        return self._payload if tracer is None else tracer.value_of(self)
 
     def __repr__(self) -> str:
         if isinstance(self._payload, Var):
             return f"<Tensor {self._payload!r}>"
+        if STATE.tracer is not None:
+            return f"<Tensor {self.element_type}{list(self.shape or ())}>"
         place = "" if self.device == HOST else f", {self.device.kind}:{self.device.index}"
         text = np.array2string(self.numpy(), separator=", ", threshold=20, edgeitems=2, prefix="Tensor(")
         return f"Tensor({text}, {self.numpy().dtype.name}{list(self.shape or ())}{place})"
