@@ -17,7 +17,7 @@ from onnxgrad.engine.graph.outputs import OutputReader, PendingOutput
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.call_signature import Feed
-from onnxgrad.engine.runtime.values import Array, DeviceValue
+from onnxgrad.engine.runtime.values import Array
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
@@ -32,7 +32,7 @@ class Stage(Protocol):
     def admit(self) -> int:
         """Take the turn; the number is that of the round. Raises: GraphError out of turn."""
 
-    def values(self, turn: int) -> Mapping[str, DeviceValue]:
+    def values(self, turn: int) -> Mapping[str, Feed]:
         """The inputs that the functions before have computed. Raises: GraphError if one of them failed."""
 
     def leave(self, turn: int, values: Mapping[str, Feed] | None) -> None:
@@ -74,6 +74,7 @@ class GraphFunction:
         self._before: Hook | None = None
         self._after: Hook | None = None
         self._shapes: Mapping[str, tuple[int, ...]] = {}
+        graph.functions.add(self)
         weakref.finalize(self, execution.finish)
 
     def __call__(self, *args: object, **named: object) -> Result:

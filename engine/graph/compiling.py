@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnxgrad.engine.graph.callback import CallbackFunction
 from onnxgrad.engine.graph.compiled import GraphFunction
 from onnxgrad.engine.graph.execution import Execution, Observation
 from onnxgrad.engine.graph.lowering import Lowered, lower, needed
@@ -27,12 +28,11 @@ def compile_function(
 ) -> GraphFunction:
     """See Graph.compile."""
     targets = read_outspec(graph, outspec)
-    vars = computed_vars(targets, graph)
-    shown = _observed(graph, vars)
+    vars = read_vars(targets, graph)
+    effects = [var.value for var in targets.effects]
+    shown = _observed(graph, [*(var.value for var in vars), *effects])
     values = [var.value for var in vars] + [value for _, outputs in shown for value in outputs]
-    positions = {var: index for index, var in enumerate(vars)}
-    callbacks = [(function, (positions[var],)) for var, function in targets.callbacks]
-    lowered = lower(graph, values, callbacks=callbacks)
+    lowered = lower(graph, values, effects=effects, callbacks=callback_positions(targets, vars))
     if optimize_for_inference:
         lowered = optimized(lowered)
     names = iter(lowered.targets[len(vars) :])
@@ -51,12 +51,19 @@ def session_options(graph: Graph) -> SessionOptions:
     return SessionOptions(None, None, "all")
 
 
-def computed_vars(targets: Targets, graph: Graph) -> tuple[Var, ...]:
-    """What is to be computed: all but what is returned as memory that is there already."""
-    borrowed = _borrowed(targets, graph)
-    needed_anyway = {var for var, _ in targets.callbacks} | set(targets.effects)
-    found = tuple(var for var in targets.vars if var not in borrowed or var in needed_anyway)
-    return found or targets.vars
+def read_vars(targets: Targets, graph: Graph) -> tuple[Var, ...]:
+    """The variables whose values are returned or called back with, but for those that are there without a run."""
+    called = [var for var, _ in targets.callbacks]
+    borrowed = _borrowed(targets, graph).difference(called)
+    read = [*(output.var for output in targets.outputs), *called]
+    found = tuple(dict.fromkeys(var for var in read if var not in borrowed))
+    return found if found or targets.effects else tuple(dict.fromkeys(read))
+
+
+def callback_positions(targets: Targets, vars: Sequence[Var]) -> list[tuple[CallbackFunction, tuple[int]]]:
+    """The callbacks with the positions of their variables among `vars`."""
+    positions = {var: index for index, var in enumerate(vars)}
+    return [(function, (positions[var],)) for var, function in targets.callbacks]
 
 
 def output_reader(targets: Targets, graph: Graph, names: dict[Var, str]) -> OutputReader:
@@ -71,11 +78,11 @@ def _borrowed(targets: Targets, graph: Graph) -> set[Var]:
     return {output.var for output in targets.outputs if output.var.value in graph.sources} - copied
 
 
-def _observed(graph: Graph, vars: Sequence[Var]) -> list[tuple[ir.Node, tuple[ir.Value, ...]]]:
+def _observed(graph: Graph, values: Sequence[ir.Value]) -> list[tuple[ir.Node, tuple[ir.Value, ...]]]:
     """The nodes that observers of the graph are to see, with their outputs."""
     if not graph.observers:
         return []
-    nodes, _ = needed([var.value for var in vars], graph.dependencies)
+    nodes, _ = needed(values, graph.dependencies)
     return [(node, tuple(node.outputs)) for node in graph.ir if node in nodes and node.op_type != "Constant"]
 
 

@@ -112,7 +112,7 @@ class Execution:
         """Whether no run is under way, nor a callback."""
         return self.worker.is_idle and self.callbacks.is_idle and not self.guard.locked()
 
-    def run(self, feeds: Feeds, given: Mapping[str, DeviceValue]) -> dict[str, Feed]:
+    def run(self, feeds: Feeds, given: Mapping[str, Feed]) -> dict[str, Feed]:
         """One run: the arrays to return and what is kept, by name. Lazy callbacks are over, others are on their way.
 
         given: inputs that another model computed. Raises: ExecutionError, and nothing is updated; what a callback
@@ -164,7 +164,7 @@ class Execution:
                 "a function is called by one of its own callbacks", fix="call it after wait(), or another function"
             )
 
-    def _run(self, feeds: Feeds, given: Mapping[str, DeviceValue]) -> dict[str, Feed]:
+    def _run(self, feeds: Feeds, given: Mapping[str, Feed]) -> dict[str, Feed]:
         executor = self._ready()
         if not self._updated:
             held = [source.ort_value for source in self._held]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Source
 
 DOMAIN = "onnxgrad"
-CALLBACK = "onnxgrad.callback"
-"""The key of Node.meta under which a Callback node holds its function."""
 
 
 @dataclass
@@ -72,14 +70,20 @@ GRADIENTS: dict[str, Expansion] = {}
 """The same for operators that differentiate the graph in front of them: these go first, while it is as it was."""
 
 
+def expand_gradients(graph: Expanding) -> None:
+    """Write out the gradients that nodes stand for."""
+    while _expand_once(graph, GRADIENTS):
+        pass
+
+
 def expand(graph: Expanding) -> None:
     """Replace all nodes of domain onnxgrad, gradients first, each in the order of the graph.
 
     Raises: GraphError for a node that nothing replaces and that is no call of a function.
     """
-    for table in (GRADIENTS, EXPANSIONS):
-        while _expand_once(graph, table):
-            pass
+    expand_gradients(graph)
+    while _expand_once(graph, EXPANSIONS):
+        pass
     graph.model.graph.sort()  # a node that stands for two may have been made for the later one
     for inner in graphs_in(graph.model.graph):
         for node in inner:

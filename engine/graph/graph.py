@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
@@ -11,9 +12,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, OptionError
+from onnxgrad.engine.graph.callback import CallbackFunction
+from onnxgrad.engine.graph.callback_nodes import insert_callback
 from onnxgrad.engine.graph.compiled import GraphFunction
 from onnxgrad.engine.graph.compiling import compile_function
 from onnxgrad.engine.graph.host_tensor import HostTensor
+from onnxgrad.engine.graph.marks import PRIORITY
 from onnxgrad.engine.graph.operand import (
     Call,
     Dim,
@@ -24,6 +28,7 @@ from onnxgrad.engine.graph.operand import (
 )
 from onnxgrad.engine.graph.options import GraphOptions
 from onnxgrad.engine.graph.outspec import Outspec, copy_output
+from onnxgrad.engine.graph.parts import Part, compile_parts
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.signature import OPSET, VERSIONS
@@ -62,17 +67,20 @@ class Graph:
     SharedScalar; everything else is an operator: `og.op.Relu(x @ w + b)`. Equal operators on equal variables are one
     node. Within `with graph:` operators without operands (og.op.RandomNormal) belong to it.
 
-    opset: of the ONNX standard, for the functions of og.op.
+    opset: of the ONNX standard, for the functions of og.op. over: what to add to, instead of nothing; it belongs to
+    the graph from then on, and its inputs get their sources by `mark_as_input`.
     """
 
-    def __init__(self, name: str = "", *, opset: int = OPSET) -> None:
+    def __init__(self, name: str = "", *, opset: int = OPSET, over: ir.Graph | None = None) -> None:
         self.name = name or f"graph_{next(_NUMBERS)}"
         self.user_data: dict[str, object] = {}
-        self.ir = ir.Graph([], [], nodes=[], opset_imports={"": opset}, name=self.name)
+        self.ir = over if over is not None else ir.Graph([], [], nodes=[], opset_imports={"": opset}, name=self.name)
         self.sources: dict[ir.Value, Source] = {}
         self.options = GraphOptions()
         self.dependencies: dict[ir.Value, list[ir.Value]] = {}
         self.observers: list[Observer] = []
+        self.functions: weakref.WeakSet[GraphFunction] = weakref.WeakSet()
+        self._priority = 0
         self._builders = [Builder(self.ir, share=True)]
 
     @property
@@ -187,6 +195,8 @@ class Graph:
         if call.domain:
             self.ir.opset_imports.setdefault(call.domain, VERSIONS.get(call.domain, 1))
         values = self.builder.node(call.op_type, *inputs, outputs=call.outputs, domain=call.domain, **attributes)
+        if self._priority and (node := values[0].producer()) is not None:
+            node.meta[PRIORITY] = min(node.meta.get(PRIORITY, self._priority), self._priority)
         return tuple(Var(self, value) for value in values)
 
     def _value(self, given: Operand | np.ndarray) -> ir.Value:
@@ -224,7 +234,7 @@ class Graph:
         if var.graph is not self:
             raise GraphError(
                 f"{var!r} belongs to graph {var.graph.name!r}, not to {self.name!r}",
-                fix="build both in one graph, or clone one into the other (graph.import_vars)",
+                fix="build both in one graph, or clone one into the other (og.tools.import_vars)",
             )
 
     def compile(
@@ -253,6 +263,79 @@ class Graph:
         """A function that returns the values of these variables: a list, or one value for one variable."""
         outspec = copy_output(vars) if isinstance(vars, Var) else [copy_output(var) for var in vars]
         return self.compile(inputs, outspec)
+
+    def compile_multi_part(self, parts: Sequence[Part]) -> list[GraphFunction]:
+        """Functions that run in turn: each `(inputs, outspec)`, as for `compile`, goes on from what those before made.
+
+        Every value is computed by the first part that needs it, and stays on the device until the last part that reads
+        it has run; an input that a part does not name is that of the part before which read it. Parts run in their order, 0, 1, ..., and part 0 may begin anew at any time. Parameters are read when
+        a part runs: what a part updates is seen by those after it.
+
+        Raises: GraphError as `compile`, and (when called) for a part out of its turn.
+        """
+        return compile_parts(self, parts)
+
+    def callback(
+        self, vars: Var | Sequence[Var], function: Callable[..., object] | CallbackFunction
+    ) -> Var | tuple[Var, ...]:
+        """The same variables, and in every run that computes what is returned, `function` is called with their values.
+
+        It gets one value, or the list of them; see og.lazy_callback and ValueProxy. Gradients flow through.
+        """
+        if isinstance(vars, Var):
+            return insert_callback(self, [vars], function)[0]
+        return insert_callback(self, vars, function)
+
+    def clear_device_memory(self) -> None:
+        """Let every function of this graph wait, and let go of the memory of its runs, which the next run takes again."""
+        for function in list(self.functions):
+            function.clear_device_memory()
+
+    @contextmanager
+    def priority(self, number: int) -> Iterator[None]:
+        """Give nodes that are added in the block a priority: lower numbers come earlier where the order is free.
+
+        0 changes nothing. Within another block the lower of the two counts.
+        """
+        outer = self._priority
+        self._priority = min(outer, number) if outer and number else outer or number
+        try:
+            yield
+        finally:
+            self._priority = outer
+
+    def add_extra_dep(self, var: Var, dep: Var) -> None:
+        """Compute `dep` whenever a function needs `var`, in whatever order. Raises: GraphError for another graph's."""
+        self.check_own(var)
+        self.check_own(dep)
+        known = self.dependencies.setdefault(var.value, [])
+        if dep.value not in known:
+            known.append(dep.value)
+
+    def set_option(self, name: str, value: int) -> int:
+        """Set an option by name; the result is what it was. Raises: OptionError for a name or value that is none."""
+        return self.options.set(name, value)
+
+    def clone(self, *vars: Var) -> Graph:
+        """A new graph with copies of what these variables depend on, or of all: see og.tools.clone_graph."""
+        from onnxgrad.engine.graph.copying import clone_graph
+
+        return clone_graph(self, vars)
+
+    @staticmethod
+    def from_model(
+        model: ir.Model, *, parameters: bool = True, opset: int | None = None
+    ) -> tuple[Graph, dict[str, Var]]:
+        """A graph with the nodes of a model, and its outputs by name: see og.tools.graph_of_model."""
+        from onnxgrad.engine.graph.conversion import graph_of_model
+
+        return graph_of_model(model, parameters=parameters, opset=opset)
+
+    def to_model(self, outputs: Sequence[Var] | Mapping[str, Var], *, parameters: bool = True) -> ir.Model:
+        """A model that computes variables, for `og.save`: see og.tools.model_of_vars."""
+        from onnxgrad.engine.graph.conversion import model_of_vars
+
+        return model_of_vars(outputs, parameters=parameters)
 
     @contextmanager
     def writing(self, builder: Builder) -> Iterator[None]:

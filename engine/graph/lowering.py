@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import onnx_ir as ir
 
-from onnxgrad.engine.graph.expansion import Expanding, expand
+from onnxgrad.engine.graph.expansion import Expanding, expand, expand_gradients
 from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.ir.functions import FUNCTIONS_KEY, link_functions
 from onnxgrad.engine.ir.names import values_in
@@ -17,11 +17,13 @@ from onnxgrad.engine.runtime.probe import newest_ir_version
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.callback import CallbackFunction
-    from onnxgrad.engine.graph.graph import Graph, Source
+    from onnxgrad.engine.graph.graph import Source
     from onnxgrad.engine.ir.functions import Functions
 
-Transform = Callable[[ir.Model], ir.Model]
-Dependencies = Mapping[ir.Value, Sequence[ir.Value]]
+Value: TypeAlias = ir.Value
+IrGraph: TypeAlias = ir.Graph
+Transform: TypeAlias = Callable[[ir.Model], ir.Model]
+Dependencies: TypeAlias = Mapping[ir.Value, Sequence[ir.Value]]
 
 
 @dataclass(frozen=True)
@@ -64,40 +66,86 @@ def needed(
     return nodes, seen
 
 
+class Lowerable(Protocol):
+    """What can be lowered: a Graph, or a copy of one."""
+
+    ir: IrGraph
+    sources: dict[Value, Source]
+    dependencies: dict[Value, list[Value]]
+
+
+@dataclass
+class Copy:
+    """A part of a graph in which gradients are written out. `values`: those that it was made for."""
+
+    ir: IrGraph
+    sources: dict[Value, Source]
+    dependencies: dict[Value, list[Value]]
+    values: list[Value]
+
+
+def with_gradients(graph: Lowerable, targets: Sequence[ir.Value]) -> Copy:
+    """A copy of the part of a graph that computes `targets`, with all gradients written out."""
+    nodes, seen = needed(targets, graph.dependencies)
+    links = {value: others for value, others in graph.dependencies.items() if value in seen}
+    listed = [*targets, *(value for key, others in links.items() for value in (key, *others))]
+    work = _begin(graph, listed, [], _extract(graph, listed, nodes, seen, []), seen)
+    expand_gradients(work)
+    values = iter(work.targets)
+    found = [next(values) for _ in targets]
+    dependencies = {next(values): [next(values) for _ in others] for others in links.values()}
+    inputs = {value.name: value for value in work.model.graph.inputs}
+    sources = {inputs[name]: source for name, source in work.sources.items()}
+    return Copy(work.model.graph, sources, dependencies, found)
+
+
 def lower(
-    graph: Graph,
+    graph: Lowerable,
     targets: Sequence[ir.Value],
     *,
+    effects: Sequence[ir.Value] = (),
     given: Collection[ir.Value] = (),
     callbacks: Sequence[tuple[CallbackFunction, Sequence[int]]] = (),
     forward: Transform | None = None,
 ) -> Lowered:
     """The model that computes `targets`; the graph itself is not changed.
 
-    given: values of the graph that are inputs here. callbacks: functions with the positions of the targets that they
-    get. forward: applied before gradients are written out.
+    effects: values that are computed, and not read. given: values of the graph that are inputs here. callbacks:
+    functions with the positions of the targets that they get. forward: applied before gradients are written out.
 
     Raises: GraphError for nodes that cannot run.
     """
-    nodes, seen = needed(targets, graph.dependencies, given)
-    extra = [also for value, others in graph.dependencies.items() if value in seen for also in others]
+    nodes, seen = needed([*targets, *effects], graph.dependencies, given)
+    extra = [*effects, *(also for value, others in graph.dependencies.items() if value in seen for also in others)]
     others = [value for value in given if value in seen]
     model = _extract(graph, [*targets, *extra], nodes, seen, others)
     if forward is not None:
         model = forward(model)
-    outputs = list(model.graph.outputs)
-    model.graph.outputs.clear()
-    sources = {value.name or "": source for value, source in graph.sources.items() if value in seen}
-    work = Expanding(model, sources, Builder(model.graph, share=True))
-    work.targets, work.kept = outputs[: len(targets)], outputs[len(targets) :]
+    work = _begin(graph, targets, extra, model, seen.difference(others))
     expand(work)
     work.callbacks.extend((function, tuple(work.targets[i] for i in places)) for function, places in callbacks)
     lowered = _with_outputs(work)
     return replace(lowered, given=tuple(value.name or "" for value in others))
 
 
+def _begin(
+    graph: Lowerable,
+    targets: Sequence[ir.Value],
+    kept: Sequence[ir.Value],
+    model: ir.Model,
+    seen: Collection[ir.Value],
+) -> Expanding:
+    """The model, whose outputs are `targets` and `kept`, without outputs, ready to be expanded."""
+    outputs = list(model.graph.outputs)
+    model.graph.outputs.clear()
+    sources = {value.name or "": source for value, source in graph.sources.items() if value in seen}
+    work = Expanding(model, sources, Builder(model.graph, share=True))
+    work.targets, work.kept = outputs[: len(targets)], outputs[len(targets) : len(targets) + len(kept)]
+    return work
+
+
 def _extract(
-    graph: Graph,
+    graph: Lowerable,
     targets: Sequence[ir.Value],
     nodes: Collection[ir.Node],
     values: Collection[ir.Value],
@@ -105,12 +153,12 @@ def _extract(
 ) -> ir.Model:
     """These nodes of the graph, copied, as a model of their own."""
     view = ir.GraphView(
-        [*(value for value in graph.ir.inputs if value in values), *given],
+        [*(value for value in graph.ir.inputs if value in values and value not in given), *given],
         [],
         nodes=[node for node in graph.ir if node in nodes],
         initializers=[value for value in graph.ir.initializers.values() if value in values],
         opset_imports=dict(graph.ir.opset_imports),
-        name=graph.name,
+        name=graph.ir.name,
     )
     copy = view.clone()
     for key, entry in graph.ir.meta.items():
@@ -150,7 +198,7 @@ def _with_outputs(work: Expanding) -> Lowered:
     targets = tuple(map(output, work.targets))
     called = sorted(work.callbacks, key=lambda entry: max(place.get(value, -1) for value in entry[1]))
     callbacks = tuple((function, tuple(map(output, values))) for function, values in called)
+    updates = {name: output(value, own=value in taken) for name, value in work.updates.items()}
     for value in work.kept:
         output(value)
-    updates = {name: output(value, own=value in taken) for name, value in work.updates.items()}
     return Lowered(work.model, work.sources, targets, updates, callbacks)

@@ -8,3 +8,9 @@ TRACEBACK = "onnxgrad.traceback"
 
 GRADIENT = "onnxgrad.gradient"
 """The function of a custom gradient, on SetGrad nodes."""
+
+NUMBER = "onnxgrad.number"
+"""int: the number of a node in its graph; on a graph, the last one given."""
+
+CALLBACK = "onnxgrad.callback"
+"""The function of a Callback node, and whether it is lazy: a callback.CallbackFunction."""

@@ -36,9 +36,7 @@ class Wiring:
 class Executor(Protocol):
     """A plan with its wiring. Not for several threads at once."""
 
-    def run(
-        self, feeds: Mapping[str, Feed], held: "Sequence[OrtValue]", buffers: "Sequence[OrtValue]"
-    ) -> dict[str, Feed]:
+    def run(self, feeds: Mapping[str, Feed], held: "Sequence[Feed]", buffers: "Sequence[OrtValue]") -> dict[str, Feed]:
         """The arrays and what is kept, by name. Raises: ExecutionError; what was written is then of no value."""
 
 
@@ -68,13 +66,11 @@ class _BoundExecutor:
         self._stays = (*wiring.kept, *forgotten)
         self._made = (*wiring.arrays, *wiring.kept)
         self._plain = {port.name: is_plain(port.type) for port in session.signature.inputs}
-        self._bindings: OrderedDict[tuple[int, ...], tuple[IOBinding, Sequence[OrtValue], Sequence[OrtValue]]] = (
+        self._bindings: OrderedDict[tuple[int, ...], tuple[IOBinding, Sequence[Feed], Sequence[OrtValue]]] = (
             OrderedDict()
         )
 
-    def run(
-        self, feeds: Mapping[str, Feed], held: "Sequence[OrtValue]", buffers: "Sequence[OrtValue]"
-    ) -> dict[str, Feed]:
+    def run(self, feeds: Mapping[str, Feed], held: "Sequence[Feed]", buffers: "Sequence[OrtValue]") -> dict[str, Feed]:
         """See Executor."""
         key = (*map(id, held), *map(id, buffers))
         entry = self._bindings.get(key)
@@ -94,7 +90,7 @@ class _BoundExecutor:
             self._bindings.pop(key, None)
             raise running_error(error, describe_all(feeds)) from error
 
-    def _bind(self, key: tuple[int, ...], held: "Sequence[OrtValue]", buffers: "Sequence[OrtValue]") -> "IOBinding":
+    def _bind(self, key: tuple[int, ...], held: "Sequence[Feed]", buffers: "Sequence[OrtValue]") -> "IOBinding":
         binding = self._session.ort.io_binding()
         for name, value in zip(self._wiring.held, held, strict=True):
             binding.bind_ortvalue_input(name, value)
@@ -140,9 +136,7 @@ class _PlanExecutor:
     def __init__(self, plan: Plan, wiring: Wiring) -> None:
         self._plan, self._wiring = plan, wiring
 
-    def run(
-        self, feeds: Mapping[str, Feed], held: "Sequence[OrtValue]", buffers: "Sequence[OrtValue]"
-    ) -> dict[str, Feed]:
+    def run(self, feeds: Mapping[str, Feed], held: "Sequence[Feed]", buffers: "Sequence[OrtValue]") -> dict[str, Feed]:
         """See Executor."""
         values = self._plan.run({**feeds, **dict(zip(self._wiring.held, held, strict=True))})
         for name, buffer in zip(self._wiring.written, buffers, strict=True):
