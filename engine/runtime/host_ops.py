@@ -8,6 +8,8 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_pad import Pad_1, Pad_2, Pad_11, Pad_18
 from onnx.reference.ops.op_scatter_elements import scatter_elements
 
+from onnxgrad.engine.runtime.host_bodies import Loop, Scan
+from onnxgrad.engine.runtime.host_conv import ConvTranspose
 from onnxgrad.engine.runtime.host_recurrent import GRU, LSTM, RNN
 from onnxgrad.engine.runtime.values import Array
 
@@ -85,6 +87,17 @@ class Pad(OpRun):
         return self._positive._run(data[tuple(slices)], **{**attributes, name: kept})  # type: ignore[no-any-return]
 
 
+class GatherElements(OpRun):
+    """y[i, j] = x[indices[i, j], j], however long the axis is."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, indices: Array, axis: int | None = None) -> tuple[Array]:
+        places: list[Array] = list(np.ogrid[tuple(slice(length) for length in indices.shape)])
+        places[axis or 0] = indices
+        return (x[tuple(places)],)
+
+
 class GlobalMaxPool(OpRun):
     """The maximum over all spatial axes, however many they are."""
 
@@ -111,4 +124,5 @@ class OneHot(OpRun):
 @functools.cache
 def corrected_operators() -> list[type[OpRun]]:
     """The classes to hand to the reference evaluator."""
-    return [GRU, GlobalMaxPool, LSTM, LogSoftmax, OneHot, Pad, RNN, Scatter, Softmax]
+    simple: list[type[OpRun]] = [GatherElements, GlobalMaxPool, LogSoftmax, OneHot, Pad, Scatter, Softmax]
+    return [*simple, ConvTranspose, GRU, LSTM, Loop, RNN, Scan]

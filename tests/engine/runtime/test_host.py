@@ -24,6 +24,7 @@ def make(op_type, inputs, **attributes):
 
 
 X = np.linspace(-2, 3, 24, dtype=np.float32).reshape(2, 3, 4)
+W = np.arange(18, dtype=np.float32).reshape(3, 2, 3)
 SAME_AS_ONNXRUNTIME = [  # node, opset, inputs
     ("y = Softmax <axis: int = 1> (x)", 11, {"x": X}),
     ("y = Softmax(x)", 11, {"x": X}),
@@ -33,6 +34,15 @@ SAME_AS_ONNXRUNTIME = [  # node, opset, inputs
     ("y = Pad <pads: ints = [0, -1, 1, 0, 0, -2]> (x)", 10, {"x": X}),
     ('y = Pad <pads: ints = [0, 1, 1, 0, 0, 0], mode: string = "edge"> (x)', 10, {"x": X}),
     ("y = Pad (x, p)", 18, {"x": X, "p": np.asarray([0, -1, 1, 0, 0, -2])}),
+    ("y = ConvTranspose <strides = [2], group = 3, pads = [1, 0]> (x, w)", 11, {"x": X, "w": W}),
+    ("y = ConvTranspose <strides = [2], output_shape = [9]> (x, w)", 11, {"x": X, "w": W}),
+    (
+        'y = ConvTranspose <auto_pad = "SAME_UPPER", strides = [2]> (x, w, b)',
+        11,
+        {"x": X, "w": W[..., :2], "b": f32([1, -1])},
+    ),
+    ("y = GatherElements <axis: int = -1> (x, i)", 13, {"x": X, "i": np.asarray([[[0, -1, 2, 2, 1]]])}),
+    ("y = GatherElements (x, i)", 13, {"x": f32(np.arange(70)), "i": np.asarray([69, -70, 3])}),
     ("y = GlobalMaxPool (x)", 22, {"x": X}),
     (
         "y = OneHot <axis: int = 1> (i, d, v)",
@@ -56,6 +66,46 @@ def test_the_host_agrees_with_onnxruntime(text, opset, feeds):
     (got,) = on_host(model.graph.node[0], opset, **feeds)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+BODIES = [  # node, inputs
+    (
+        """y, z = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1], scan_output_axes = [1],
+            scan_output_directions = [1], body = b (float[2] s, float[2] r) => (float[2] t, float[2] q) {
+                t = Add(s, r)  q = Mul(s, r) }> (s, x)""",
+        {"s": f32([1, 2]), "x": f32([[1, 2, 3], [4, 5, 6]])},
+    ),
+    (
+        """y, z = Loop <body = b (int64 i, bool c, float s) => (bool going, float t, float q) {
+                ten = Constant <value = float {10.0}> ()  t = Add(s, s)  q = Mul(s, ten)  going = Less(t, ten)
+            }> (n, , s)""",
+        {"n": np.asarray(9), "s": np.asarray(1, np.float32)},
+    ),
+    (
+        """y, z = Loop <body = b (int64 i, bool c, float s) => (bool c2, float t, float[2] q) {
+                c2 = Identity(c)  t = Add(s, s)  two = Constant <value = int64[1] {2}> ()  q = Expand(s, two)
+            }> (n, , s)""",
+        {"n": np.asarray(0), "s": np.asarray(1, np.float32)},
+    ),
+    (
+        """y, z = Loop <body = b (int64[1] i, bool[1] c, float[1] s) => (bool[1] c2, float[1] t, float[1] q) {
+                c2 = Identity(c)  q = Cast <to = 1> (i)  t = Add(s, q) }> (n, , s)""",
+        {"n": np.asarray([3]), "s": f32([1])},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "feeds"), BODIES, ids=["Scan", "Loop", "no round", "lists of one"])
+def test_a_body_on_the_host_gives_what_it_gives_in_onnxruntime(text, feeds):
+    kinds = {"f": "float", "i": "int64"}
+    inputs = ", ".join(f"{kinds[v.dtype.kind]}{list(v.shape) or ''} {k}" for k, v in feeds.items())
+    model = model_of(f"g ({inputs}) => (float y, float z) {{ {text} }}", 21, 8)
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    want = create_session(model, providers="cpu", threads=1).ort.run(None, feeds)
+    for got, expected in zip(on_host(model.graph.node[0], 21, **feeds), want, strict=True):
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
 
 
 CELLS = [  # operator, gates, attributes
