@@ -48,6 +48,7 @@ class HostTensor:
         self.borrow_on_cpu = False
         self._type, self._shape = element_type, shape
         self._dtype = numpy_dtype(element_type)
+        self._is_packed = element_type != ir.DataType.STRING and element_type.bitwidth < 8  # no view of the array
         self._array: Array | None = None
         self._ort: OrtValue | None = None
         self._is_borrowed = False
@@ -129,8 +130,8 @@ class HostTensor:
                 return
             self._make_room(array.shape)
             np.copyto(self.array, array)
-            if self._type.bitwidth < 8:
-                self._ort = None  # its elements are packed: no view of the array
+            if self._is_packed:
+                self._ort = None
 
     def ensure_own_storage(self) -> None:
         """Let go of a borrowed array: the value, unchanged, in memory of its own."""

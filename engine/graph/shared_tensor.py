@@ -19,7 +19,7 @@ from onnxgrad.engine.graph.storage import Pending, Storage, all_locked
 from onnxgrad.engine.runtime.call_signature import dtype_name
 from onnxgrad.engine.runtime.memory import device_holding, device_name, element_type, parse_device
 from onnxgrad.engine.runtime.providers import Device
-from onnxgrad.engine.runtime.values import Array, to_numpy
+from onnxgrad.engine.runtime.values import Array, numpy_dtype, to_numpy
 
 if TYPE_CHECKING:
     from onnxruntime import OrtValue
@@ -83,6 +83,11 @@ class SharedTensor(Operand):
     def element_type(self) -> ir.DataType:
         """See Operand."""
         return self._storage.kind
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The numpy dtype of the elements (of ml_dtypes where numpy has none)."""
+        return numpy_dtype(self.element_type)
 
     @property
     def shape(self) -> tuple[int, ...] | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
 
 Coefficient: TypeAlias = float | SharedScalar | Var
+Literal: TypeAlias = np.ndarray | float | Sequence[float]
 _NEUTRAL = {"alpha": 1.0, "beta": 1.0, "bias": 0.0, "disable": 0}
 
 
@@ -36,15 +37,14 @@ class _Number(SharedScalar):
         self.lock_dtype()
 
     def _as_scalar(self, value: object) -> np.generic:
-        array = as_type(np.asarray(value), self._kind)
-        number: np.generic = array.reshape(())[()]
+        number: np.generic = as_type(np.asarray(value), self._kind).flat[0]
         return number
 
 
 @overload
 def add_update(
     dest: Var,
-    delta: Var | SharedTensor | np.ndarray | float,
+    delta: Var | SharedTensor | Literal,
     alpha: Coefficient = ...,
     beta: Coefficient = ...,
     bias: Coefficient = ...,
@@ -68,7 +68,7 @@ def add_update(
 @overload
 def add_update(
     dest: SharedTensor,
-    delta: SharedTensor | CallbackValue | np.ndarray | float,
+    delta: SharedTensor | CallbackValue | Literal,
     alpha: float | SharedScalar = ...,
     beta: float | SharedScalar = ...,
     bias: float | SharedScalar = ...,

@@ -97,9 +97,9 @@ def test_A15_memory_is_shared_at_an_odd_offset(dtype):
     part = og.SharedTensor(shape=(2, 3), dtype=dtype)
     part.share_memory_from(pack, 1)
     assert address(part) == address(pack) + pack.dtype.itemsize
-    np.testing.assert_array_equal(part.get(), pack.get()[1:7].reshape(2, 3))
+    np.testing.assert_array_equal(part.get(), np.asarray(pack)[1:7].reshape(2, 3))
     part.set(np.zeros((2, 3)))
-    assert not pack.get()[1:7].any()
+    assert not np.asarray(pack)[1:7].any()
 
 
 def test_A15_shared_memory_outlives_its_owner():
@@ -147,7 +147,7 @@ def test_A17_the_address_stays_once_it_is_known():
     spare = tensor.spare()
     to_numpy(spare)[:] = 3
     tensor.commit(spare)
-    assert tensor.data_ptr() == pointer and tensor.get().min() == 3
+    assert tensor.data_ptr() == pointer and np.asarray(tensor).min() == 3
 
 
 def test_A17_a_commit_lets_two_buffers_take_turns():
@@ -170,7 +170,7 @@ def test_A17_other_libraries_share_the_memory(dtype):
     shared = torch.from_dlpack(tensor)
     assert str(shared.dtype) == f"torch.{dtype}" and shared.data_ptr() == tensor.data_ptr()
     shared[0] = 0
-    assert not tensor.get()[0].any() and tensor.get()[1].all()
+    np.testing.assert_array_equal(np.asarray(tensor).astype(int), [[0, 0, 0], [1, 1, 1]])
 
 
 def test_A17_memory_given_to_another_library_outlives_the_tensor():
@@ -185,7 +185,7 @@ def test_A17_memory_given_to_another_library_outlives_the_tensor():
 def test_A17_a_numpy_view_is_the_memory():
     tensor = og.SharedTensor(X, dtype="bfloat16")
     tensor.numpy()[0] = 5
-    assert (tensor.get()[0] == 5).all()
+    assert (np.asarray(tensor)[0] == 5).all()
     with pytest.raises(GraphError, match="cannot share"):
         og.SharedTensor([1], dtype="int4").numpy()
 
