@@ -71,6 +71,10 @@ class GradientRuleMissing(GradientError):
     """An operator on the path from the target to the inputs has no gradient rule."""
 
 
+class TapeError(GradientError, RuntimeError):
+    """A tape of gradients is used out of order: backward without a record, a second walk, a record within a record."""
+
+
 class TrainingError(OnnxGradError):
     """Training cannot start or go on (a label out of range, a loss that is not a number, ...)."""
 

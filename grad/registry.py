@@ -60,6 +60,7 @@ class Rule:
 
 
 RULES: dict[tuple[str, str], list[Rule]] = {}
+_CHANGES = [0]
 
 
 def gradient(
@@ -109,9 +110,15 @@ def register_gradient(
     def register(function: RuleFunction) -> RuleFunction:
         rule = Rule(domain, op_type, function, since, until, broadcasts)
         RULES.setdefault((domain, op_type), []).insert(0, rule)
+        _CHANGES[0] += 1
         return function
 
     return register
+
+
+def changes() -> int:
+    """How often users have registered a rule: what was made from the table before holds while this number stays."""
+    return _CHANGES[0]
 
 
 def find_rule(node: ir.Node, opset: int) -> Rule | None:

@@ -22,6 +22,9 @@ class Recorder(Protocol):
     def alias(self, source: Tensor, result: Tensor) -> None:
         """`result` is `source` under another name: it is tracked as that is."""
 
+    def moved(self, source: Tensor, result: Tensor) -> None:
+        """`result` is `source` on another device."""
+
 
 class Tracer(Protocol):
     """What takes operators in the place of execution: they become nodes, and tensors stand for variables.

@@ -202,7 +202,7 @@ class Tensor(Operand):
             return self
         result = type(self)._of(moved(self._concrete(), place), place)
         for recorder in STATE.recorders:
-            recorder.alias(self, result)
+            recorder.moved(self, result)
         return result
 
     # --- another value under the same name ---

@@ -33,6 +33,10 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.grad.straight_through import straight_through
     from onnxgrad.grad.symbolic.gradients import gradients
     from onnxgrad.grad.symbolic.set_grad import current_grad_target, set_grad, zero_grad
+    from onnxgrad.grad.tape.function import Function
+    from onnxgrad.grad.tape.grad import Grad
+    from onnxgrad.grad.tape.grad_manager import GradManager
+    from onnxgrad.grad.tape.no_grad import no_grad
     from onnxgrad.grad.tape.tensor import Tensor
     from onnxgrad.grad.training_graph import training_model
     from onnxgrad.importers.onnx import load
@@ -52,6 +56,9 @@ _MODULES: dict[str, str] = {
     "schedules": "onnxgrad.models.finetune.schedule",
 }
 _EXPORTS: dict[str, str] = {
+    "Function": "onnxgrad.grad.tape.function",
+    "Grad": "onnxgrad.grad.tape.grad",
+    "GradManager": "onnxgrad.grad.tape.grad_manager",
     "Graph": "onnxgrad.engine.graph.graph",
     "GraphFunction": "onnxgrad.engine.graph.compiled",
     "ImageInput": "onnxgrad.engine.passes.preprocess",
@@ -69,6 +76,7 @@ _EXPORTS: dict[str, str] = {
     "jvp_model": "onnxgrad.grad.forward",
     "lazy_callback": "onnxgrad.engine.graph.callback",
     "load": "onnxgrad.importers.onnx",
+    "no_grad": "onnxgrad.grad.tape.no_grad",
     "optimization_report": "onnxgrad.engine.optimize",
     "optimize_for_inference": "onnxgrad.engine.optimize",
     "quantize": "onnxgrad.models.quantize",
@@ -85,6 +93,9 @@ _EXPORTS: dict[str, str] = {
 }
 
 __all__ = [  # written out for type checkers
+    "Function",
+    "Grad",
+    "GradManager",
     "Graph",
     "GraphFunction",
     "ImageInput",
@@ -106,6 +117,7 @@ __all__ = [  # written out for type checkers
     "load",
     "losses",
     "models",
+    "no_grad",
     "op",
     "optimization_report",
     "optimize_for_inference",
