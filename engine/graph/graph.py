@@ -26,7 +26,7 @@ from onnxgrad.engine.graph.operand import (
     run_without_operands,
     stop_running_without_operands,
 )
-from onnxgrad.engine.graph.options import GraphOptions
+from onnxgrad.engine.graph.options import options_from_environment, user_data_from_environment
 from onnxgrad.engine.graph.outspec import Outspec, copy_output
 from onnxgrad.engine.graph.parts import Part, compile_parts
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
@@ -73,10 +73,10 @@ class Graph:
 
     def __init__(self, name: str = "", *, opset: int = OPSET, over: ir.Graph | None = None) -> None:
         self.name = name or f"graph_{next(_NUMBERS)}"
-        self.user_data: dict[str, object] = {}
+        self.user_data: dict[str, object] = user_data_from_environment()
         self.ir = over if over is not None else ir.Graph([], [], nodes=[], opset_imports={"": opset}, name=self.name)
         self.sources: dict[ir.Value, Source] = {}
-        self.options = GraphOptions()
+        self.options = options_from_environment()
         self.dependencies: dict[ir.Value, list[ir.Value]] = {}
         self.observers: list[Observer] = []
         self.functions: weakref.WeakSet[GraphFunction] = weakref.WeakSet()
@@ -214,6 +214,7 @@ class Graph:
         )
 
     def _constant(self, array: np.ndarray, name: str = "") -> ir.Value:
+        array = array.copy()  # what the caller does with it does not matter
         if array.size <= _INITIALIZER or len(self._builders) > 1:
             value = self.builder.constant(array if array.dtype != object else ir.tensor(array.astype(str)))
             return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.graph.operand import Call, Dim, Operand
@@ -11,6 +12,8 @@ from onnxgrad.engine.ir.builder import describe_value
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
+    from onnxgrad.engine.graph.node import Node
+    from onnxgrad.engine.runtime.values import Array
 
 
 class Var(Operand):
@@ -40,6 +43,29 @@ class Var(Operand):
         if self.value.shape is None:
             return None
         return tuple(dim if isinstance(dim, int) else dim.value for dim in self.value.shape)
+
+    @property
+    def owner(self) -> Node | None:
+        """The node that makes it; None for inputs, parameters and large constants."""
+        from onnxgrad.engine.graph.node import Node
+
+        node = self.value.producer()
+        return None if node is None else Node(self.graph, node)
+
+    @property
+    def inferred_value(self) -> Array | None:
+        """The value, if it is known before anything runs (see og.tools.inferred_value), as an array of its own."""
+        from onnxgrad.engine.graph.inference import inferred_value
+
+        return inferred_value(self)
+
+    def eval(self, **feeds: object) -> Array:
+        """The value now, for these inputs by name and what the others and the parameters hold. For trying things out:
+        a function is compiled each time.
+        """
+        result = self.graph.compile_outonly(self)(**feeds)
+        assert isinstance(result, np.ndarray)
+        return result
 
     @property
     def _weight(self) -> int:

@@ -134,9 +134,11 @@ class Builder:
 
     def forget(self, nodes: Collection[ir.Node]) -> None:
         """Share these nodes no more: they were taken out of the graph."""
-        for cache in (self._shared or {}, self._constants):
-            for key in [key for key, found in cache.items() if _maker(found) in nodes]:
-                del cache[key]  # type: ignore[attr-defined]  # of one cache or the other
+        shared = self._shared if self._shared is not None else {}
+        for key in [key for key, values in shared.items() if values[0].producer() in nodes]:
+            del shared[key]
+        for constant in [key for key, value in self._constants.items() if value.producer() in nodes]:
+            del self._constants[constant]
 
     def constant(self, value: np.ndarray | ir.TensorProtocol | Sequence[int] | int | float | bool) -> ir.Value:
         """A Constant node; small equal ones are shared. Python ints are int64, floats float32."""
@@ -268,10 +270,6 @@ def _key(
     if op_type in _RANDOM or any(not isinstance(v, (int, float, str, tuple)) for v in plain.values()):
         return None
     return domain, op_type, tuple(inputs), tuple(sorted(plain.items())), outputs
-
-
-def _maker(found: ir.Value | tuple[ir.Value, ...]) -> ir.Node | None:
-    return (found[0] if isinstance(found, tuple) else found).producer()
 
 
 _NUMPY_NAMES = {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}

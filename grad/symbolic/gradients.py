@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import overload
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError, GraphError, OpsetError
 from onnxgrad.engine.graph.graph import Graph, Source
+from onnxgrad.engine.graph.operand import Operand
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import describe, describe_value, is_float
 from onnxgrad.grad import reverse
@@ -93,7 +94,7 @@ def gradients(
     if all(isinstance(value, ir.Value) for value in targets):
         return reverse.gradients(target, wrt, seed)  # type: ignore[arg-type]  # the first of the overloads
     graph = _graph_of(targets)
-    single = not isinstance(wrt, Iterable) or isinstance(wrt, Var)
+    single = isinstance(wrt, Operand | Source)
     wanted = [_value_of(graph, value) for value in ([wrt] if single else wrt)]  # type: ignore[union-attr]
     if warn_mid_wrt:
         _warn_of_computed(wanted)
@@ -193,7 +194,7 @@ def _is_virtual(graph: Graph, nodes: Sequence[ir.Node], wanted: bool | None) -> 
         return True
     if custom is not None or len(graph.builders) > 1 or goes_straight():
         return False
-    return abs(graph.options.graph_opt_level) >= _OPTIMIZED if wanted is None else wanted
+    return graph.options.level >= _OPTIMIZED if wanted is None else wanted
 
 
 def _named(graph: Graph, grad: ir.Value, wrt: ir.Value) -> ir.Value:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import GraphError
 from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.marks import PRIORITY
+from onnxgrad.engine.graph.traversal import nodes_for
 from onnxgrad.engine.ir.functions import schema_function
 from onnxgrad.engine.ir.virtual_operators import is_virtual
 from onnxgrad.grad.registry import GradientBuilder, find_rule, missing
@@ -50,23 +51,6 @@ def running() -> Running | None:
     return stack[-1] if stack else None
 
 
-def path_to(targets: Collection[ir.Value]) -> list[ir.Node]:
-    """The nodes that the targets depend on, in topological order."""
-    order: dict[ir.Node, None] = {}
-    opened: set[ir.Node] = set()
-    pending = [(node, False) for value in reversed(list(targets)) if (node := value.producer()) is not None]
-    while pending:
-        node, is_done = pending.pop()
-        if is_done:
-            order[node] = None
-        elif node not in opened:
-            opened.add(node)
-            pending.append((node, True))
-            makers = (value.producer() for value in all_inputs(node))
-            pending.extend((maker, False) for maker in makers if maker is not None and maker not in opened)
-    return list(order)
-
-
 def between(
     op: GradientBuilder, targets: Collection[ir.Value], wrt: Collection[ir.Value]
 ) -> tuple[list[ir.Node], set[ir.Value]]:
@@ -76,7 +60,7 @@ def between(
     """
     reached = {value for value in wrt if STOPPED not in value.meta}
     passing = []
-    for node in path_to(targets):
+    for node in nodes_for(targets):
         if any(value in reached for value in (*all_inputs(node), *rounded_inputs(node))) and not _stops(op, node):
             passing.append(node)
             reached.update(value for value in node.outputs if may_have_gradient(value))

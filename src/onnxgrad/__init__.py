@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad import models
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
-    from onnxgrad.engine.graph import op
+    from onnxgrad.engine.graph import op, tools
     from onnxgrad.engine.graph.callback import lazy_callback
     from onnxgrad.engine.graph.compiled import GraphFunction
     from onnxgrad.engine.graph.graph import Graph
@@ -54,6 +54,7 @@ _MODULES: dict[str, str] = {
     "op": "onnxgrad.engine.graph.op",
     "optimizers": "onnxgrad.grad.optimizers",
     "schedules": "onnxgrad.models.finetune.schedule",
+    "tools": "onnxgrad.engine.graph.tools",
 }
 _EXPORTS: dict[str, str] = {
     "Function": "onnxgrad.grad.tape.function",
@@ -132,6 +133,7 @@ __all__ = [  # written out for type checkers
     "straight_through",
     "summary",
     "to_proto",
+    "tools",
     "training_model",
     "zero_grad",
 ]

@@ -1,0 +1,412 @@
+"""Tools of computing graphs: rows E2, E5, F9, F12, F17, P1-P5."""
+
+import json
+
+import numpy as np
+import pytest
+
+import onnxgrad as og
+from onnxgrad.engine.errors import GraphError, InputError
+from onnxgrad.engine.graph.marks import PRIORITY
+from tests.engine.text_models import f32, floats
+
+
+def small():
+    """z = relu(x + y) * 2, in a graph that computes something else too."""
+    graph = og.Graph()
+    x, y = graph.input("x", shape=(2,)), graph.input("y", shape=(2,))
+    total = x + y
+    z = og.op.Relu(total) * 2
+    og.op.Sin(z)
+    return graph, x, y, total, z
+
+
+X, Y = f32([1, -5]), f32([2, 3])
+
+
+def test_E2_a_clone_holds_copies_of_what_variables_depend_on():
+    graph, _, _, _, z = small()
+    copy = graph.clone(z)
+    assert copy is not graph
+    assert [node.op_type for node in copy.ir] == ["Add", "Relu", "Constant", "Mul"]
+    assert og.tools.inter_graph_var(copy, z).eval(x=X, y=Y).tolist() == [6, 0]
+
+
+def test_E2_a_clone_of_the_whole_has_all():
+    graph, *_ = small()
+    copy = graph.clone()
+    assert sorted(node.op_type for node in copy.ir) == sorted(node.op_type for node in graph.ir)
+    assert len(copy.inputs) == 2
+
+
+def test_E2_a_clone_keeps_names():
+    graph, _, _, _, _z = small()
+    copy = graph.clone()
+    assert {value.name for node in copy.ir for value in node.outputs} == {
+        value.name for node in graph.ir for value in node.outputs
+    }
+
+
+def test_E2_a_clone_shares_sources_and_nothing_else():
+    graph = og.Graph()
+    shared = og.SharedTensor(f32([1, 2]))
+    z = graph.param(shared) * 3
+    copy = graph.clone(z)
+    before = len(graph.ir)
+    twin = og.tools.inter_graph_var(copy, z)
+    twin * 5
+    assert len(graph.ir) == before
+    shared.set(f32([10, 20]))
+    assert twin.eval().tolist() == [30, 60]
+
+
+def test_E2_a_clone_can_be_differentiated():
+    graph, x, _, _, z = small()
+    copy = graph.clone(z)
+    grad = og.gradients(og.tools.inter_graph_var(copy, z).sum(), og.tools.inter_graph_var(copy, x))
+    assert grad.eval(x=X, y=Y).tolist() == [2, 0]
+
+
+def test_E2_extra_dependencies_are_cloned_too():
+    graph, x, _, _total, z = small()
+    graph.add_extra_dep(z, og.op.Cos(x))
+    copy = graph.clone(z)
+    assert "Cos" in [node.op_type for node in copy.ir]
+    assert len(copy.dependencies) == 1
+
+
+def test_E2_a_graph_does_not_clone_variables_of_another():
+    graph, *_ = small()
+    _, *_, z = small()
+    with pytest.raises(GraphError, match="belongs to graph"):
+        graph.clone(z)
+
+
+def test_E5_user_data_is_a_dict_of_its_own():
+    first, second = og.Graph(), og.Graph()
+    first.user_data["key"] = [1]
+    assert first.user_data["key"] == [1]
+    assert second.user_data == {}
+
+
+def test_E5_the_environment_fills_user_data(monkeypatch):
+    monkeypatch.setenv("ONNXGRAD_GRAPH_USER_DATA", "a=1; b=two")
+    assert og.Graph().user_data == {"a": "1", "b": "two"}
+
+
+INFERRED = {
+    "a constant": lambda graph: (graph.constant([1.0, 2.0]), [1, 2]),
+    "of constants": lambda graph: (graph.constant([1.0, 2.0]) * 3 + 1, [4, 7]),
+    "a static shape": lambda graph: (og.op.Shape(graph.input("x", shape=(2, 5))), [2, 5]),
+    "of static shapes": lambda graph: (og.op.Shape(graph.input("x", shape=(2, 5)))[1] * 10, 50),
+    "of an input with a value": lambda graph: (graph.input("x", value=f32([3])) + 1, [4]),
+    "of the shape of an input with a value": lambda graph: (og.op.Shape(graph.input("x", value=floats(3, 2))), [3, 2]),
+    "an input without a value": lambda graph: (graph.input("x", shape=(2,)) * 2, None),
+    "a dynamic shape": lambda graph: (og.op.Shape(graph.input("x", shape=("N", 5))), None),
+    "not to be inferred": lambda graph: (graph.input("x", value=f32([3]), static_infer=False) + 1, None),
+    "a parameter": lambda graph: (graph.param(og.SharedTensor(f32([1]))) + 1, None),
+    "random": lambda graph: (og.op.RandomNormalLike(graph.constant([1.0])), None),
+    "fails": lambda graph: (
+        og.op.Reshape(graph.input("x", value=floats(4)), graph.input("s", "int64", value=[3])),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INFERRED)
+def test_F9_the_inferred_value_is(case):
+    var, expected = INFERRED[case](og.Graph())
+    found = var.inferred_value
+    assert (found is None) if expected is None else found.tolist() == expected
+
+
+def test_F9_the_inferred_value_is_an_independent_copy():
+    var = og.Graph().constant([1.0, 2.0])
+    var.inferred_value[0] = 9
+    assert var.inferred_value.tolist() == [1, 2]
+
+
+def test_F12_variables_are_found_in_a_clone_only():
+    graph, _, _, _, z = small()
+    with pytest.raises(GraphError, match="has not been setup"):
+        og.tools.inter_graph_var(og.Graph(), z)
+    part = graph.clone(z)
+    with pytest.raises(GraphError, match="has no copy of"):
+        og.tools.inter_graph_var(part, og.op.Cos(z))
+
+
+def test_F12_one_transformer_may_be_registered():
+    dest, other = og.Graph(), og.Graph()
+    var, stand_in = other.input("x"), dest.input("x")
+    og.tools.set_inter_graph_transformer(dest, lambda v: stand_in)
+    assert og.tools.inter_graph_var(dest, var) == stand_in
+    with pytest.raises(GraphError, match="already"):
+        og.tools.set_inter_graph_transformer(dest, lambda v: stand_in)
+
+
+def test_variables_are_imported_with_all_that_they_depend_on():
+    _, _, _, _, z = small()
+    dest = og.Graph()
+    w = dest.input("w", shape=(2,))
+    imported, own = og.tools.import_vars(dest, [z, w])
+    assert own == w
+    assert (imported + own).eval(x=X, y=Y, w=f32([1, 1])).tolist() == [7, 1]
+
+
+def test_F17_the_owner_tells_what_made_a_variable():
+    graph, x, y, total, _ = small()
+    node = total.owner
+    assert (node.op_type, node.domain, node.graph, node.inputs, node.outputs) == ("Add", "", graph, (x, y), (total,))
+    assert node.name == "Add"
+    assert x.owner is None
+
+
+def test_F17_params_are_json():
+    graph = og.Graph()
+    y = og.op.Conv(graph.input("x", shape=(1, 1, 4, 4)), graph.input("w", shape=(1, 1, 2, 2)), strides=[2, 2])
+    assert json.loads(y.owner.params) == {"strides": [2, 2]}
+    assert json.loads(graph.constant([1.0]).owner.params) == {"value": [1.0]}
+
+
+def test_F17_ids_grow_with_the_graph_and_stay():
+    _graph, _, _, total, z = small()
+    first, second = total.owner.id, z.owner.id
+    later = (z + 1).owner.id
+    assert first < second < later
+    assert total.owner.id == first
+
+
+def test_F17_owners_of_two_outputs_are_one_node():
+    graph = og.Graph()
+    left, right = og.op.Split(graph.input("x", shape=(4,)), num_outputs=2)
+    assert left.owner == right.owner
+    assert len({left.owner, right.owner}) == 1
+
+
+def test_P1_dependencies_are_all_variables_below():
+    _graph, x, y, total, z = small()
+    found = og.tools.get_dep_vars(z)
+    assert found[:2] == [x, y]
+    assert set(found) > {x, y, total, z}
+    assert og.tools.get_dep_vars([total]) == [x, y, total]
+    assert og.tools.get_dep_vars(z, "Add") == [total]
+    assert og.tools.get_dep_vars([]) == []
+
+
+def test_P2_a_traversal_is_six_maps():
+    _graph, x, _, total, z = small()
+    found = og.tools.graph_traversal(z)
+    add, mul = total.owner, z.owner
+    assert set(found.nodes) == {node.id for node in found.inputs_left}
+    assert found.vars["x"] == x
+    assert found.node_of[total] == add
+    assert [node.op_type for node in found.readers[add]] == ["Relu"]
+    assert found.inputs_left[add] == 0
+    assert found.inputs_left[mul] == 2
+    assert found.ready[2] == (mul,)
+
+
+def test_P2_the_sequence_is_by_priority_then_by_age():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    a, b, c = og.op.Sin(x), og.op.Cos(x), og.op.Tan(x)
+    end = og.op.Sum(c, b, a)
+    assert [node.op_type for node in og.tools.node_sequence(end)] == ["Sin", "Cos", "Tan", "Sum"]
+    c.owner.priority = -1
+    a.owner.priority = 5
+    assert [node.op_type for node in og.tools.node_sequence(end)] == ["Tan", "Cos", "Sin", "Sum"]
+
+
+def test_P2_constants_and_shapes_of_reshapes_can_be_left_out():
+    graph = og.Graph()
+    x, y = graph.input("x", shape=("N", 2)), graph.input("y", shape=("N", 2))
+    z = og.op.Reshape(x * 2, og.op.Shape(y) * 1)
+    names = [node.op_type for node in og.tools.node_sequence(z)]
+    assert sorted(names) == ["Mul", "Mul", "Reshape", "Shape"]
+    assert [node.op_type for node in og.tools.node_sequence(z, prune_reshape=True)] == ["Mul", "Reshape"]
+    assert "Constant" in [node.op_type for node in og.tools.node_sequence(z, prune_constants=False)]
+
+
+def test_P2_a_cycle_is_an_error():
+    _graph, _, _, total, z = small()
+    total.value.producer().replace_input_with(0, z.value)
+    with pytest.raises(GraphError, match="cycle"):
+        og.tools.node_sequence(z)
+
+
+def test_P3_replaced_variables_give_new_outputs():
+    _graph, x, y, total, z = small()
+    (new,) = og.tools.replace_vars([z], {total: x - y})
+    assert new != z
+    assert new.eval(x=X, y=Y).tolist() == [0, 0]
+    assert z.eval(x=X, y=Y).tolist() == [6, 0]
+
+
+def test_P3_an_empty_map_changes_nothing():
+    _, _, _, _, z = small()
+    assert og.tools.replace_vars([z], {}) == [z]
+    assert og.tools.replace_nodes([z], {}) == [z]
+
+
+def test_P3_what_does_not_depend_on_the_replaced_stays_shared():
+    _graph, x, y, total, z = small()
+    apart = og.op.Cos(x)
+    replaced, same = og.tools.replace_vars([z + apart, apart], {total: y})
+    assert same == apart
+    assert [node.op_type for node in og.tools.node_sequence(replaced)].count("Cos") == 1
+
+
+def test_P3_a_target_may_be_replaced_itself():
+    _, x, _, _, z = small()
+    assert og.tools.replace_vars([z], {z: x}) == [x]
+
+
+def test_P3_variables_of_two_graphs_are_refused():
+    _, _, _, total, z = small()
+    _, x, *_ = small()
+    with pytest.raises(GraphError, match="variables of one graph"):
+        og.tools.replace_vars([z], {total: x})
+
+
+def test_P3_types_must_agree():
+    graph, _, _, total, z = small()
+    with pytest.raises(GraphError, match="types differ"):
+        og.tools.replace_vars([z], {total: graph.input("i", "int64", (2,))})
+
+
+def test_P3_nodes_are_replaced_output_by_output():
+    _, x, y, total, z = small()
+    (new,) = og.tools.replace_nodes([z], {total.owner: (x * y).owner})
+    assert new.eval(x=X, y=Y).tolist() == [4, 0]
+
+
+def test_P3_nodes_of_other_numbers_of_outputs_are_refused():
+    _graph, x, _, total, z = small()
+    left, _ = og.op.Split(x, num_outputs=2)
+    with pytest.raises(GraphError, match="a node with 2 outputs cannot stand for one with 1"):
+        og.tools.replace_nodes([z], {total.owner: left.owner})
+
+
+def test_P3_extra_dependencies_are_carried_over():
+    graph, x, _y, total, z = small()
+    graph.add_extra_dep(z, og.op.Cos(total))
+    (new,) = og.tools.replace_vars([z], {total: x})
+    (dep,) = graph.dependencies[new.value]
+    assert dep.producer().op_type == "Cos"
+    assert dep.producer().inputs[0] is x.value
+
+
+def test_P3_shapes_of_new_outputs_are_inferred_anew():
+    graph = og.Graph()
+    x, wide = graph.input("x", shape=(2, 3)), graph.input("wide", shape=(2, 7))
+    y = og.op.Relu(x).sum(axis=0)
+    assert og.tools.replace_vars([y], {x: wide})[0].shape == (7,)
+
+
+def test_P4_priorities_come_from_a_scope():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    with graph.priority(3):
+        a = og.op.Sin(x)
+        with graph.priority(5):
+            b = og.op.Cos(x)
+        with graph.priority(-2):
+            c = og.op.Tan(x)
+        with graph.priority(0):
+            d = og.op.Exp(x)
+    e = og.op.Abs(x)
+    assert [var.owner.priority for var in (a, b, c, d, e)] == [3, 3, -2, 3, 0]
+
+
+def test_P4_the_scope_ends_with_an_error_too():
+    graph = og.Graph()
+    with pytest.raises(ZeroDivisionError), graph.priority(3):
+        raise ZeroDivisionError
+    assert og.op.Sin(graph.input("x", shape=(2,))).owner.priority == 0
+
+
+def test_P4_a_node_that_is_asked_for_twice_has_the_lower_priority():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    for number in (5, 2, 9):
+        with graph.priority(number):
+            y = og.op.Sin(x)
+    assert y.owner.priority == 2
+
+
+def test_P4_ids_become_priorities_where_there_are_none():
+    _graph, _, _, total, z = small()
+    total.owner.priority = 77
+    og.tools.set_priority_to_id(z)
+    assert total.owner.priority == 77
+    assert z.owner.priority == z.owner.id
+
+
+def test_P5_variables_are_found_by_name_in_order():
+    graph, x, y, total, z = small()
+    assert og.tools.find_vars_by_name([z], ["y", total.name, "x"]) == [y, total, x]
+    assert og.tools.find_vars_by_name(graph, ["Sin"])[0].owner.op_type == "Sin"
+    with pytest.raises(GraphError, match="no variable 'Sin'"):
+        og.tools.find_vars_by_name([z], ["Sin"])
+
+
+@pytest.mark.parametrize("data", [{"x": X, "y": Y}, [X, Y], [[1, -5], [2, 3]]])
+def test_P5_inputs_are_embedded_as_constants(data):
+    _, _, _, _, z = small()
+    (fixed,) = og.tools.embed_inputs([z], data)
+    assert og.tools.host_inputs([fixed]) == []
+    assert fixed.eval().tolist() == [6, 0]
+
+
+def test_P5_some_inputs_may_be_embedded():
+    _, _, y, _, z = small()
+    (fixed,) = og.tools.embed_inputs([z], {"x": X})
+    assert og.tools.host_inputs([fixed]) == [y]
+
+
+@pytest.mark.parametrize(("data", "message"), [({"w": X}, "no input 'w'"), ([X], "2 inputs"), ({"x": floats(3)}, "x")])
+def test_P5_embedding_what_does_not_fit_is_refused(data, message):
+    _, _, _, _, z = small()
+    with pytest.raises(InputError, match=message):
+        og.tools.embed_inputs([z], data)
+
+
+def test_P5_parameters_are_converted_to_inputs():
+    graph = og.Graph()
+    shared = og.SharedTensor(f32([1, 2]), name="w")
+    z = graph.param(shared) * graph.input("x", shape=(2,))
+    (converted,) = og.tools.convert_inputs([z])
+    names = [var.name for var in og.tools.host_inputs([converted])]
+    assert names == ["x", "w.input"]
+    assert converted.eval(**{"x": X, "w.input": f32([10, 10])}).tolist() == [10, -50]
+
+
+def test_L12_an_extra_dependency_is_computed_whenever_the_variable_is():
+    graph = og.Graph()
+    shared, x = og.SharedTensor(f32([0, 0])), graph.input("x", shape=(2,))
+    y = x * 2
+    graph.add_extra_dep(y, og.add_update(graph.param(shared), x))
+    assert (y + 1).eval(x=X).tolist() == [3, -9]
+    assert shared.get().tolist() == X.tolist()
+    og.op.Sin(x).eval(x=X)
+    assert shared.get().tolist() == X.tolist()
+
+
+def test_L12_dependencies_of_two_graphs_are_refused():
+    graph, x, *_ = small()
+    with pytest.raises(GraphError, match="belongs to graph"):
+        graph.add_extra_dep(x, small()[1])
+
+
+def test_a_copied_node_keeps_its_priority():
+    _graph, x, _, total, z = small()
+    z.owner.priority = 4
+    (new,) = og.tools.replace_vars([z], {total: x})
+    assert new.value.producer().meta[PRIORITY] == 4
+
+
+def test_eval_reads_what_inputs_and_parameters_hold():
+    graph = og.Graph()
+    y = graph.input("x", value=f32([1])) + graph.param(og.SharedTensor(f32([2])))
+    assert y.eval().tolist() == [3]
+    assert y.eval(x=np.asarray([5], np.float32)).tolist() == [7]
