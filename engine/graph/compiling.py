@@ -48,7 +48,7 @@ def compile_function(
 def session_options(graph: Graph) -> SessionOptions:
     """How functions of a graph are run."""
     del graph
-    return SessionOptions(None, None, "all")
+    return SessionOptions(None, None, "all", shared_arena=True)
 
 
 def read_vars(targets: Targets, graph: Graph) -> tuple[Var, ...]:

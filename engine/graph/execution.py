@@ -16,8 +16,10 @@ from onnxgrad.engine.graph.callback import CallbackSlot
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.lowering import Lowered
 from onnxgrad.engine.graph.shared_tensor import SharedTensor, VolatileTensor
+from onnxgrad.engine.graph.storage import Storage
 from onnxgrad.engine.graph.worker import Worker
 from onnxgrad.engine.partition.report import Explanation
+from onnxgrad.engine.runtime.arena import shrink_shared_arena
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.call_signature import CallSignature, Feed
 from onnxgrad.engine.runtime.executor import Executor, Wiring, make_executor
@@ -83,6 +85,11 @@ class Execution:
         self._held_names = [name for name, source in lowered.sources.items() if not isinstance(source, HostTensor)]
         self._held: list[Held] = [lowered.sources[name] for name in self._held_names]  # type: ignore[misc]
         self._updated = [_tensor(lowered.sources[name]) for name in lowered.updates]
+        self._read_only = [
+            (index, _tensor(source))
+            for index, source in enumerate(self._held)
+            if isinstance(source, SharedTensor | VolatileTensor) and _tensor(source) not in self._updated
+        ]
         self._slots = [CallbackSlot(function, names) for function, names in lowered.callbacks]
         for slot in self._slots:
             slot.attach(self.callbacks)
@@ -149,7 +156,10 @@ class Execution:
     def clear(self) -> None:
         """Let go of sessions and buffers; the next run makes them again."""
         with self.guard:
-            self._plan = self._executor = None
+            if self._plan is not None:
+                self._plan.release()
+            self._plan = self._executor = self._explain = None
+        shrink_shared_arena()
 
     def explain(self) -> Explanation:
         """Where each part of the model runs, and why there."""
@@ -165,15 +175,19 @@ class Execution:
             )
 
     def _run(self, feeds: Feeds, given: Mapping[str, Feed]) -> dict[str, Feed]:
+        """One run of the model: parameters that it only reads keep their elements, those that it updates are locked.
+
+        The first before the second, and the second in one order for all functions: nobody waits for each other.
+        """
         executor = self._ready()
-        if not self._updated:
-            held = [source.ort_value for source in self._held]
-            return executor.run(feeds, [*held, *given.values()], ())
-        locks = sorted({tensor.lock for tensor in self._updated}, key=id)  # one order for all: no deadlock
+        locks = sorted({tensor.storage.lock for tensor in self._updated}, key=id)
+        pinned = [(index, storage, storage.pin()) for index, storage in self._storages()]
         for lock in locks:
             lock.acquire()
         try:
-            held = [source.ort_value for source in self._held]
+            held: list[Feed] = [source.ort_value for source in self._held]
+            for index, _, value in pinned:
+                held[index] = value
             buffers = [tensor.spare() for tensor in self._updated]
             values = executor.run(feeds, [*held, *given.values()], buffers)
             for tensor, buffer in zip(self._updated, buffers, strict=True):
@@ -181,7 +195,13 @@ class Execution:
         finally:
             for lock in locks:
                 lock.release()
+            for _, storage, value in pinned:
+                storage.unpin(value)
         return values
+
+    def _storages(self) -> list[tuple[int, Storage]]:
+        """The memory of parameters that are only read, with their places among what is held."""
+        return [(index, tensor.storage) for index, tensor in self._read_only]
 
     def _ready(self) -> Executor:
         if self._executor is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -133,14 +132,14 @@ class SharedTensor(Operand):
         return 0
 
     @property
+    def storage(self) -> Storage:
+        """The memory behind it. A run that updates the tensor holds its lock from beginning to end."""
+        return self._storage
+
+    @property
     def ort_value(self) -> OrtValue:
         """The tensor as it is now, not copied. Raises: GraphError while it is empty."""
         return self._storage.present()
-
-    @property
-    def lock(self) -> threading.RLock:
-        """What is held while the value changes: a run that updates the tensor holds it from its beginning to its end."""
-        return self._storage.lock
 
     def spare(self) -> OrtValue:
         """A second tensor of the same shape, to write the next value into; see `commit`."""

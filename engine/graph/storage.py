@@ -44,6 +44,7 @@ class Storage:
         self._spare: OrtValue | None = None
         self._pending: Pending | None = None
         self._stays = False
+        self._readers: dict[int, int] = {}  # id of a tensor -> how many runs read it
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -68,6 +69,22 @@ class Storage:
             if self._value is None:
                 raise GraphError("a SharedTensor is read that has no value", fix="give it one: set(array)")
             return self._value
+
+    def pin(self) -> OrtValue:
+        """The tensor as it is now, which keeps its elements until `unpin`: next values go elsewhere, while it may."""
+        with self.lock:
+            value = self.present()
+            self._readers[id(value)] = self._readers.get(id(value), 0) + 1
+            return value
+
+    def unpin(self, value: OrtValue) -> None:
+        """The end of one `pin`."""
+        with self.lock:
+            count = self._readers[id(value)] - 1
+            if count:
+                self._readers[id(value)] = count
+            else:
+                del self._readers[id(value)]
 
     def settle(self) -> None:
         """Write the value that waits, if there is one. Raises: InputError for a shape that was not announced."""
@@ -130,7 +147,7 @@ class Storage:
     def spare(self) -> OrtValue:
         """A second tensor of the same type and shape, to write the next value into. Made once, until one is resized."""
         with self.lock:
-            if self._spare is None:
+            if self._spare is None or id(self._spare) in self._readers:
                 self._spare = allocate(shape_of(self.present()), self.kind, self.device)
             return self._spare
 
@@ -161,7 +178,8 @@ class Storage:
 
     def _room_for(self, shape: tuple[int, ...]) -> OrtValue:
         self._pending = None
-        if self._value is None or shape_of(self._value) != shape:
+        is_read = id(self._value) in self._readers and not self._stays
+        if self._value is None or is_read or shape_of(self._value) != shape:
             self._replace(allocate(shape, self.kind, self.device))
         assert self._value is not None
         return self._value

@@ -38,6 +38,7 @@ class SessionOptions:
     cached: bool = False
     profile: str = ""
     spinning: bool = True
+    shared_arena: bool = False
 
     def open(self, source: ModelSource) -> Session:
         """A session with these options."""
@@ -49,6 +50,7 @@ class SessionOptions:
             self.spinning,
             cached=self.cached,
             profile=self.profile,
+            shared_arena=self.shared_arena,
         )
 
 

@@ -4,7 +4,6 @@ A `RawTensor` is without the Python object that onnxruntime puts around its hand
 """
 
 import ctypes
-import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import ExecutionError, InputError
+from onnxgrad.engine.runtime.arena import use_shared_arena
 from onnxgrad.engine.runtime.failures import loading_error, running_error
 from onnxgrad.engine.runtime.plan import Plan
 from onnxgrad.engine.runtime.providers import Device, choose_providers
@@ -129,8 +129,7 @@ def open_direct(
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if device.kind == "cpu":
-        _share_arena()
-        options.add_session_config_entry("session.use_env_allocators", "1")
+        use_shared_arena(options)
     wanted = None if device.kind == "cpu" else (device.kind, {"device": device.index})
     providers = [(choice.name, dict(choice.options)) for choice in choose_providers(wanted or "cpu")]
     try:
@@ -139,16 +138,6 @@ def open_direct(
         raise loading_error(error) from error
     session._model_bytes = None
     return DirectSession(session, inputs, outputs, device)
-
-
-@functools.cache
-def _share_arena() -> None:
-    """One arena for the CPU memory of all small sessions: each with its own would keep the most that it ever used."""
-    from onnxruntime.capi import _pybind_state as native
-
-    place = native.OrtMemoryInfo("Cpu", native.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, native.OrtMemType.DEFAULT)
-    growth = {"arena_extend_strategy": 1, "max_mem": 0, "initial_chunk_size_bytes": -1, "max_dead_bytes_per_chunk": -1}
-    native.create_and_register_allocator(place, native.OrtArenaCfg(growth))
 
 
 def all_threads() -> int:

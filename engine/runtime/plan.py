@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxgrad.engine.runtime.boxes import box, unbox
 from onnxgrad.engine.runtime.call_signature import Feed, TensorType, describe_all, is_plain
 from onnxgrad.engine.runtime.failures import running_error
-from onnxgrad.engine.runtime.session import Session
+from onnxgrad.engine.runtime.session import SESSIONS, Session
 from onnxgrad.engine.runtime.values import Array, to_ort
 
 
@@ -57,6 +57,12 @@ class Plan:
             given = {name: values[name] for name in region.inputs if name in values}
             values.update(zip(region.outputs, region.run(given), strict=True))
         return {name: values[name] for name in self.outputs}
+
+    def release(self) -> None:
+        """Let go of sessions that nobody else uses; the plan is of no use any more."""
+        for region in self.regions:
+            if isinstance(region, SessionRegion):
+                SESSIONS.release(region.session)
 
 
 class SessionRegion:

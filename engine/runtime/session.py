@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from onnxgrad.engine.errors import OnnxGradError, OptionError, ProviderError
+from onnxgrad.engine.runtime.arena import use_shared_arena
 from onnxgrad.engine.runtime.call_signature import CallSignature
 from onnxgrad.engine.runtime.disk_cache import DiskCache, session_cache_folder, session_key, written_model
 from onnxgrad.engine.runtime.failures import loading_error
@@ -69,6 +70,7 @@ def create_session(
     initializers: "Mapping[str, OrtValue] | None" = None,
     cached: bool = False,
     profile: str = "",
+    shared_arena: bool = False,
 ) -> Session:
     """A session for `model`: an existing one where model and options are equal, unless `initializers` are given.
 
@@ -76,6 +78,7 @@ def create_session(
     nothing else runs. initializers: values by name in the place of the model's own; they are shared, not copied, and
     stay constants for the optimizer. cached: the optimized graph is kept on disk for the next process (on the CPU, for
     models whose data is not in files). profile: the start of the path that a new session writes its profile to.
+    shared_arena: memory of runs on the CPU is that of all such sessions, which then need as much as the greediest.
 
     Raises: ProviderError, ModelError, OpsetError, ExecutionError, OptionError.
     """
@@ -84,7 +87,7 @@ def create_session(
     if threads is not None and threads < 1:
         raise OptionError(f"threads={threads} is not possible", fix="a number from 1 on, or None")
     source = model if isinstance(model, ModelSource) else read_source(model)
-    plan = _Plan(choose_providers(providers), threads, level, spinning, profile)
+    plan = _Plan(choose_providers(providers), threads, level, spinning, profile, shared_arena)
     if initializers or profile:
         return _create(source, plan, initializers or {})
     digest, *rest = source.key()
@@ -102,6 +105,7 @@ class _Plan:
     level: str
     spinning: bool
     profile: str = ""
+    shared_arena: bool = False
     cached: bytes = b""  # the digest of the model, where its optimized graph is to be kept
     written: str = ""  # where to leave the optimized graph
 
@@ -206,6 +210,8 @@ def _session_options(level: str, plan: _Plan) -> "onnxruntime.SessionOptions":
     if plan.threads is not None:
         options.intra_op_num_threads = plan.threads
         options.inter_op_num_threads = 1
+    if plan.shared_arena:
+        use_shared_arena(options)
     if plan.profile:
         options.enable_profiling = True
         options.profile_file_prefix = plan.profile

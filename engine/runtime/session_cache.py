@@ -44,6 +44,12 @@ class SessionCache(Generic[T]):
                     self._making.pop(key, None)
         return value
 
+    def release(self, value: T) -> None:
+        """Keep a value only as long as it is in use elsewhere."""
+        with self._lock:
+            for key in [key for key, (kept, _) in self._kept.items() if kept is value]:
+                del self._kept[key]
+
     def clear(self) -> None:
         """Forget everything that is not in use elsewhere."""
         with self._lock:
