@@ -257,8 +257,10 @@ def _repeat(scope: Scope, steps: Sequence[list[Rewrite] | Pass], record: dict[st
         before = changes
         for index, step in enumerate(steps):
             if seen[index] != changes:
-                changes += _step(scope, step, record, verify_each)
-                seen[index] = changes
+                count = _step(scope, step, record, verify_each)
+                changes += count
+                # Rewrites are through with their own changes; a pass that goes over the nodes once may not be.
+                seen[index] = -1 if count and not isinstance(step, list) else changes
         if changes == before:
             return rounds
         verify(scope.model)

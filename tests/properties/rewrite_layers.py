@@ -177,4 +177,44 @@ def quantize(sketch: Sketch) -> None:
             x = sketch.emit("Relu", [x.name], x) or x
 
 
-FAMILIES = (normalization, normalization, attention, attention, rotation, *[recurrent] * 3, quantize, quantize)
+def quantized_product(sketch: Sketch) -> None:
+    """MatMul of a quantized value and quantized weights, quantized again."""
+    x = sketch.operand(rank=(2, 3))
+    if len(x.shape) < 2 or x.dtype != FLOAT or not x.exact or sketch.special:
+        return
+    kinds = (UINT8, np.uint8), (INT8, np.int8)
+    (to, left), (_, right) = sketch.random.choice(kinds), sketch.random.choice(kinds)
+    k, n, each = x.shape[-1], 3, sketch.chance(0.3)
+    scale, zero = (
+        sketch.constant(np.float32(1), fixed=True),
+        sketch.constant(np.array(sketch.random.choice([0, 2]), left)),
+    )
+    size: tuple[int, ...] = (n,) if each else ()
+    scales = np.full(size, sketch.random.choice([0.5, 1, 2]), np.float32)
+    weights = np.abs(sketch.integers((k, n), -2, 2)) if right is np.uint8 else sketch.integers((k, n), -2, 2)
+    options = {"axis": 1} if each else {}
+    inner = [sketch.constant(scales, fixed=True), sketch.constant(np.full(size, sketch.random.choice([0, 1]), right))]
+    q = sketch.emit("QuantizeLinear", [x.name, scale, zero], x.of(dtype=to, bound=255.0))
+    a = q and sketch.emit("DequantizeLinear", [q.name, scale, zero], x.of(bound=x.bound + 2))
+    if not a:
+        return
+    b = sketch.emit("DequantizeLinear", [sketch.constant(weights.astype(right)), *inner],
+                    Value("", (k, n), bound=6.0, exact=False), **options)  # fmt: skip
+    y = b and sketch.emit("MatMul", [a.name, b.name], x.of(shape=(*x.shape[:-1], n), bound=6 * k * a.bound))
+    wide = [sketch.constant(np.float32(sketch.random.choice([2, 4, 3])), fixed=True), zero]
+    p = y and sketch.emit("QuantizeLinear", [y.name, *wide], y.of(dtype=to, bound=255.0))
+    if p and y:
+        sketch.emit("DequantizeLinear", [p.name, *wide], y.of(bound=1024.0))
+
+
+FAMILIES = (
+    normalization,
+    normalization,
+    attention,
+    attention,
+    rotation,
+    *[recurrent] * 3,
+    quantize,
+    quantize,
+    quantized_product,
+)

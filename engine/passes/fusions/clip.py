@@ -39,7 +39,7 @@ class Range:
 
 
 def range_of(y: ir.Value, opset: int) -> Range | None:
-    """The range to which a node clamps; None where it is not known, or empty."""
+    """The range to which a node clamps; None where it is not known, or empty, or ends at -0.0, which is not 0.0."""
     node = y.producer()
     if node is None:
         return None
@@ -50,7 +50,13 @@ def range_of(y: ir.Value, opset: int) -> Range | None:
     else:
         bound = _only_number(node)
         low, high = (bound, math.inf) if node.op_type == "Max" else (-math.inf, bound)
-    return None if low is None or high is None or not low <= high else Range(low, high)
+    if low is None or high is None or not low <= high or _is_negative_zero(low) or _is_negative_zero(high):
+        return None
+    return Range(low, high)
+
+
+def _is_negative_zero(number: float) -> bool:
+    return number == 0 and math.copysign(1.0, number) < 0
 
 
 def _clip_bounds(node: ir.Node, opset: int) -> tuple[float | None, float | None]:

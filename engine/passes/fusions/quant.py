@@ -1,4 +1,4 @@
-"""DequantizeLinear and QuantizeLinear that undo each other, exactly.
+"""DequantizeLinear and QuantizeLinear that undo each other, or stand around a product, where that is exact.
 
 Quantizing rounds, so a QuantizeLinear followed by DequantizeLinear stays; the other way round nothing is lost.
 """
@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.passes.fusions.again import write_again
-from onnxgrad.engine.passes.queries import Array, constant_value, rank
+from onnxgrad.engine.passes.queries import Array, constant_value, dim, element_count, rank
 from onnxgrad.engine.passes.rewrite import ANY, Builder, Leaf, Match, Ops, Pattern, Rewrite
 
 _QUANTIZED = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16})
@@ -88,4 +88,104 @@ def _takes_integers(h: ir.Value, x: ir.Value, scale: ir.Value, opset: int) -> bo
     return x.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
 
 
-RULES: tuple[Rewrite, ...] = (RemoveDequantizeQuantize(), MoveBetweenDequantizeQuantize())
+_BYTES = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
+_FLOAT_DIGITS = 2**24  # integers up to this are exact in float32
+_LARGEST_SIGNED = 64  # two products of an 8-bit number with this fit in 16 bits
+
+
+class MatMulToQLinearMatMul(Rewrite):
+    """QuantizeLinear(MatMul(DequantizeLinear(a), DequantizeLinear(b))) -> QLinearMatMul(a, b), where it is exact.
+
+    That is for scales that are powers of two and sums below 2^24; otherwise what is half-way between two steps could
+    be rounded the other way. Signed weights are at most 64: processors without VNNI add two products in 16 bits.
+    """
+
+    since = 10
+
+    def pattern(
+        self, op: Ops, a: Leaf, b: Leaf, s: Leaf, z: Leaf, t: Leaf, o: Leaf, u: Leaf, p: Leaf, axis: Leaf, block: Leaf
+    ) -> Pattern:
+        left = op.DequantizeLinear(a, op.constant(s), op.optional(z), attributes=ANY, block_size=block).keep()
+        options = {"axis": axis, "block_size": block}
+        right = op.DequantizeLinear(b, op.constant(t), op.optional(o), attributes=ANY, **options).keep()
+        return op.QuantizeLinear(op.MatMul(left, right), op.constant(u), op.optional(p), attributes=ANY).named("y")
+
+    def check(
+        self,
+        a: ir.Value,
+        b: ir.Value,
+        s: ir.Value,
+        z: ir.Value | None,
+        t: ir.Value,
+        o: ir.Value | None,
+        u: ir.Value,
+        p: ir.Value | None,
+        axis: int | None,
+        block: int | None,
+        y: ir.Value,
+    ) -> Match:
+        per_column = axis in (1, -1) and rank(t) == 1 and element_count(t) == dim(b, 1)
+        return Match.all(
+            _has_kernel(a, b, y) and not block,
+            element_count(s) == 1 and element_count(u) == 1 and (element_count(t) == 1 or per_column),
+            Match.when(all(map(_is_power_of_two, (s, t, u))), "a scale is no power of two"),
+            Match.when(_stays_exact(a, z, b, o), "the weights are no constants, or too large"),
+            p is None or constant_value(p) is not None,
+        )
+
+    def rewrite(
+        self,
+        op: Builder,
+        a: ir.Value,
+        b: ir.Value,
+        s: ir.Value,
+        z: ir.Value | None,
+        t: ir.Value,
+        o: ir.Value | None,
+        u: ir.Value,
+        p: ir.Value | None,
+        y: ir.Value,
+    ) -> ir.Value:
+        zeros = [_zero(op, *pair) for pair in ((z, a, s), (o, b, t), (p, y, u))]
+        return op.QLinearMatMul(a, s, zeros[0], b, t, zeros[1], u, zeros[2])
+
+
+def _has_kernel(a: ir.Value, b: ir.Value, y: ir.Value) -> bool:
+    """Whether onnxruntime multiplies these: unsigned with any, signed with signed, to what the left one is."""
+    sizes = rank(a), rank(b)
+    is_known = sizes[0] is not None and sizes[0] >= 2 and sizes[1] == 2 and a.dtype in _BYTES and b.dtype in _BYTES
+    return is_known and y.dtype == a.dtype and (a.dtype == ir.DataType.UINT8 or b.dtype == ir.DataType.INT8)
+
+
+def _is_power_of_two(scale: ir.Value) -> bool:
+    numbers = constant_value(scale)
+    if numbers is None or scale.dtype != ir.DataType.FLOAT:
+        return False
+    digits, exponents = np.frexp(numbers.astype(np.float64))
+    return bool(((digits == 0.5) & (np.abs(exponents) <= 30)).all())
+
+
+def _stays_exact(a: ir.Value, z: ir.Value | None, b: ir.Value, o: ir.Value | None) -> bool:
+    """Whether sums of products are exact in float32, and those of pairs fit in 16 bits."""
+    weights, zeros = constant_value(b), [np.zeros(1) if zero is None else constant_value(zero) for zero in (z, o)]
+    first, second = zeros
+    if weights is None or weights.size == 0 or first is None or second is None:
+        return False
+    numbers = weights.astype(np.int64)
+    limits = (0, 255) if a.dtype == ir.DataType.UINT8 else (-128, 127)
+    widest = max(abs(limit - int(first.reshape(-1)[0])) for limit in limits)
+    if weights.dtype == np.int8 and int(np.abs(numbers).max()) > _LARGEST_SIGNED:
+        return False
+    return int(np.abs(numbers - second.astype(np.int64)).sum(axis=0).max()) * widest < _FLOAT_DIGITS
+
+
+def _zero(op: Builder, given: ir.Value | None, x: ir.Value, scale: ir.Value) -> ir.Value:
+    """The zero point of `x`, with the shape of its scale, where none is given."""
+    if given is not None:
+        return given
+    numbers = constant_value(scale)
+    assert x.dtype is not None and numbers is not None
+    return op.constant(np.zeros(numbers.shape, x.dtype.numpy()))
+
+
+RULES: tuple[Rewrite, ...] = (RemoveDequantizeQuantize(), MoveBetweenDequantizeQuantize(), MatMulToQLinearMatMul())

@@ -88,6 +88,7 @@ KEPT = {
     "another reader": "h = Clip(x, a, b) k = Relu(h) y = Add(h, k)",
     "what may be negative": "h = Tanh(x) y = Relu(h)",
     "a difference": "h = Exp(x) k = Sub(h, s) y = Relu(k)",
+    "a bound of -0.0": "h = Max(x, m) y = Relu(h)",
 }
 
 
@@ -95,7 +96,7 @@ KEPT = {
 def test_clamps_stay(name):
     constants = {
         **{"a": np.float32(-1), "b": np.float32(6), "s": np.float32(0.5), "n": np.float32(np.nan), "o": np.float32(0)},
-        **{"v": f32(*range(12)), "r": f32(1).reshape(1, 1), "ax": i64(0)},
+        **{"v": f32(*range(12)), "r": f32(1).reshape(1, 1), "ax": i64(0), "m": np.float32(-0.0)},
     }
     used = {key: value for key, value in constants.items() if any(f", {key}{end}" in KEPT[name] for end in ",)")}
     used |= {"b": constants["b"]} if "(x, b" in KEPT[name] else {}

@@ -6,7 +6,7 @@ import pytest
 
 import onnxgrad as og
 from onnxgrad.engine.passes.fusions import gemm, gemm_weights
-from tests.engine.passes.checks import check, f32, model_of, operators
+from tests.engine.passes.checks import check, f32, i64, model_of, operators
 
 RULES = (*gemm_weights.RULES, *gemm.RULES)
 _RANDOM = np.random.default_rng(0)
@@ -28,6 +28,18 @@ TWO = "float[N,3] x, float[3,4] z"
 # graph, constants, operators afterwards, first opset
 DONE = {
     "bias": (f"g ({TWO}) => (float[N,4] y) {{ h = MatMul(x, z) y = Add(b, h) }}", {"b": B}, ["Gemm"], 7),
+    "bias of reshaped rows": (
+        "g (float[10,3] x, float[3,4] z) => (float[2,5,4] y) { r = Reshape(x, s) h = MatMul(r, z) y = Add(b, h) }",
+        {"b": B, "s": i64(2, -1, 3)},
+        ["Gemm", "Reshape"],
+        9,
+    ),
+    "bias of a matrix with one dimension more": (
+        f"g ({TWO}) => (float[1,N,4] y) {{ r = Unsqueeze(x, ax) h = MatMul(r, z) y = Add(h, b) }}",
+        {"b": B.reshape(1, 4), "ax": i64(0)},
+        ["Gemm", "Reshape"],
+        13,
+    ),
     "bias of a row each": (
         "g (float[2,3] x, float[3,4] z, float[2,1] b) => (float[2,4] y) { h = MatMul(x, z) y = Add(h, b) }",
         {},
