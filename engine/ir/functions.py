@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import ModelError
 from onnxgrad.engine.ir.names import Names, graphs_in
+from onnxgrad.engine.ir.outer_values import function_with_outer_values, node_with_outer_names
 
 DOMAIN = "onnxgrad"
 FUNCTIONS_KEY = "onnxgrad.functions"
@@ -134,16 +135,16 @@ def repeat_call(
 
 def _body_of_call(node: ir.Node, function: ir.Function, names: Names) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
     """The nodes of a function for the inputs of `node`, in no graph yet, and their value for each of its outputs."""
-    body = function.clone()
-    substitute_attributes(body.graph, {**body.attributes, **node.attributes})
+    body = function.graph.clone(allow_outer_scope_values=True)
+    substitute_attributes(body, {**function.attributes, **node.attributes})
     formals, outputs = list(body.inputs), list(body.outputs)
     actuals: dict[ir.Value, ir.Value | None] = dict(zip_longest(formals, node.inputs[: len(formals)]))
     for formal, actual in actuals.items():
         _replace_formal(formal, actual)
     results = [actuals.get(value, value) for value in outputs]
-    nodes = list(body.graph)
-    body.graph.outputs.clear()
-    body.graph.remove(nodes)
+    nodes = list(body)
+    body.outputs.clear()
+    body.remove(nodes)
     prefix = node.name or node.op_type
     for inner in nodes:
         _rename(inner, prefix, names)
@@ -201,12 +202,15 @@ def substitute_attributes(graph: ir.Graph, actual: dict[str, ir.Attr]) -> None:
 
 
 def schema_function(node: ir.Node, opset: int) -> ir.Function | None:
-    """The function body that the ONNX standard gives for `node` at `opset`, specialised to its input types."""
+    """The function body that the ONNX standard gives for `node` at `opset`, specialised to its input types.
+
+    It reads what the bodies of `node` read from outside, as they do.
+    """
     try:
         schema = cast(_FunctionSchema, onnx.defs.get_schema(node.op_type, opset, node.domain))
     except onnx.defs.SchemaError:
         return None
-    proto = ir.to_proto(node)
+    proto, outer = node_with_outer_names(node)
     if schema.has_function:
         body = _pick(schema.function_opset_versions, opset, schema.get_function_with_opset_version)
     elif schema.has_context_dependent_function:
@@ -231,7 +235,7 @@ def schema_function(node: ir.Node, opset: int) -> ir.Function | None:
     present = [name if name in made else function.output[0] for name in function.output[: len(node.outputs)]]
     del function.output[:]
     function.output.extend(present)  # a body leaves out what an output that the node does not ask for would need
-    return ir.serde.deserialize_function(function)
+    return function_with_outer_values(function, outer)
 
 
 def _pick(versions: Iterable[int], opset: int, get: Callable[[int], bytes]) -> bytes:

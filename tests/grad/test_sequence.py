@@ -46,3 +46,16 @@ def test_the_gradient_passes_through_an_optional():
                       else_branch = e () => (float[2] q) {{ q = Identity(x) }}> }}"""
     results = gradient(text, {"x": np.array([2, 3], "f"), "y.grad": np.ones(2, "f")}, ["x"])
     assert results["x.grad"].tolist() == [4, 6]
+
+
+def test_a_body_that_is_mapped_may_read_values_outside():
+    """y = x w^2 for each half of x; w is called what the body of the standard calls its condition"""
+    w = "SequenceMap_input_sequence_cond"
+    text = f"""{HEAD} g (float[4] x, float[2] {w}) => (float[M] y) {{
+        two = Constant <value = int64[2] {{2, 2}}> () s = SplitToSequence(x, two)
+        t = SequenceMap <body = b (float[2] p) => (float[2] q) {{ r = Mul(p, {w}) q = Mul(r, {w}) }}> (s)
+        y = ConcatFromSequence <axis = 0> (t) }}"""
+    feeds = {"x": np.array([1, 2, 3, 4], "f"), w: np.array([2, 3], "f"), "y.grad": np.ones(4, "f")}
+    results = gradient(text, feeds, ["x", w])
+    assert results["x.grad"].tolist() == [4, 9, 4, 9]
+    assert results[f"{w}.grad"].tolist() == [2 * (1 + 3) * 2, 2 * (2 + 4) * 3]
