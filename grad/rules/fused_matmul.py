@@ -58,20 +58,18 @@ def matmul_nbits(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = a w^T + bias, w packed in blocks of 2, 4 or 8 bits:  da = dy w; w itself is frozen"""
 
     def forward(op: Builder, a: ir.Value, *others: ir.Value | None) -> ir.Value:
-        packed, scales, zeros, order, bias = [*others, None, None, None][:5]
-        if order is not None:
-            raise GradientError(
-                "MatMulNBits with g_idx has no gradient", where=describe(node), fix="dequantize the weight"
-            )
+        packed, scales, zeros, groups, bias = [*others, None, None, None][:5]
         assert packed is not None and scales is not None
-        y = op.MatMul(a, op.Transpose(_unpacked(op, node, packed, scales, zeros), perm=[1, 0]))
+        y = op.MatMul(a, op.Transpose(_unpacked(op, node, packed, scales, zeros, groups), perm=[1, 0]))
         return y if bias is None else op.Add(y, bias)
 
     return through(op, node, [dy], forward)
 
 
-def _unpacked(op: Builder, node: ir.Node, packed: ir.Value, scales: ir.Value, zeros: ir.Value | None) -> ir.Value:
-    """w[N, K] = (integers - zero points) scales."""
+def _unpacked(
+    op: Builder, node: ir.Node, packed: ir.Value, scales: ir.Value, zeros: ir.Value | None, groups: ir.Value | None
+) -> ir.Value:
+    """w[N, K] = (integers - zero points) scales. groups: the block whose scale and zero point each column has."""
     known = node.attributes
     rows, columns = known.get_int("N"), known.get_int("K")
     block, bits = known.get_int("block_size"), known.get_int("bits", 4)
@@ -83,15 +81,22 @@ def _unpacked(op: Builder, node: ir.Node, packed: ir.Value, scales: ir.Value, ze
     integers = _split_bits(op, op.Reshape(packed, [rows, blocks, -1]), bits)
     assert scales.dtype is not None
     values = op.Cast(op.Slice(integers, [0], [block], [2]), to=scales.dtype)
+    scale, zero = op.Reshape(scales, [rows, blocks]), _zero_points(op, scales, zeros, bits, (rows, blocks))
+    if groups is None:
+        weight = op.Mul(op.Sub(values, op.Unsqueeze(zero, [2])), op.Unsqueeze(scale, [2]))
+        return op.Slice(op.Reshape(weight, [rows, blocks * block]), [0], [columns], [1])
+    values, groups = op.Slice(op.Reshape(values, [rows, -1]), [0], [columns], [1]), op.Slice(groups, [0], [columns])
+    return op.Mul(op.Sub(values, op.Gather(zero, groups, axis=1)), op.Gather(scale, groups, axis=1))
+
+
+def _zero_points(op: Builder, scales: ir.Value, zeros: ir.Value | None, bits: int, shape: tuple[int, int]) -> ir.Value:
+    """[N, blocks], in the type of the scales; the middle of the range where none are given."""
     if zeros is None:
-        zero = op.constant_like(scales, 2 ** (bits - 1))
-    elif zeros.dtype == ir.DataType.UINT8:
-        zero = _split_bits(op, op.Reshape(zeros, [rows, -1]), bits)
-        zero = op.Unsqueeze(op.Cast(op.Slice(zero, [0], [blocks], [1]), to=scales.dtype), [2])
-    else:
-        zero = op.Reshape(zeros, [rows, blocks, 1])
-    weight = op.Mul(op.Sub(values, zero), op.Reshape(scales, [rows, blocks, 1]))
-    return op.Slice(op.Reshape(weight, [rows, blocks * block]), [0], [columns], [1])
+        return op.Expand(op.constant_like(scales, 2 ** (bits - 1)), list(shape))
+    if zeros.dtype != ir.DataType.UINT8:
+        return op.Reshape(zeros, list(shape))
+    split = _split_bits(op, op.Reshape(zeros, [shape[0], -1]), bits)
+    return op.Cast(op.Slice(split, [0], [shape[1]], [1]), to=scales.dtype)
 
 
 def _split_bits(op: Builder, packed: ir.Value, bits: int) -> ir.Value:

@@ -42,7 +42,11 @@ class MatMulNBits(OpRun):
         else:
             zero = split(zeros.reshape(N, -1))[:, :blocks, None].astype(a.dtype) if zeros.dtype == np.uint8 else zeros
             zero = zero.reshape(N, blocks, 1)
-        weight = ((values - zero) * scales.reshape(N, blocks, 1)).reshape(N, -1)[:, :K]
+        place = np.arange(blocks * block_size).reshape(blocks, block_size) // block_size
+        if order is not None:
+            place = np.pad(order[:K], (0, blocks * block_size - K)).reshape(blocks, block_size)
+        zero, scale = np.broadcast_to(zero, (N, blocks, 1))[..., 0], scales.reshape(N, blocks)
+        weight = ((values - zero[:, place]) * scale[:, place]).reshape(N, -1)[:, :K]
         y = a @ weight.T
         return (y if bias is None else y + bias,)
 

@@ -15,18 +15,20 @@ def gemm(a, b, c, **attributes) -> Case:
     return Case("FusedGemm", (a, b, c) if c else (a, b), attributes, op_domain=CONTRIB)
 
 
-def nbits(bits, zeros=False, bias=False, columns=30, block=16, **options) -> Case:
+def nbits(bits, zeros=False, bias=False, columns=30, block=16, groups=False, **options) -> Case:
     rng = np.random.default_rng(0)
     blocks, rows = -(-columns // block), 3
     packed = rng.integers(0, 256, (rows, blocks, block * bits // 8)).astype(np.uint8)
     inputs: list[Input] = [(2, columns), packed, rng.uniform(0.1, 0.5, (rows, blocks)), None, None, (rows,)]
     if zeros:
         inputs[3] = rng.integers(0, 256, (rows, -(-blocks * bits // 8))).astype(np.uint8)
+    if groups:
+        inputs[4] = rng.integers(0, blocks, columns).astype(np.int32)
     attributes = {"K": columns, "N": rows, "bits": bits, "block_size": block}
-    name = f"MatMulNBits-{bits}-{zeros}-{bias}-{columns}"
+    name = f"MatMulNBits-{bits}-{zeros}-{groups}-{bias}-{columns}"
     return Case(
         "MatMulNBits",
-        inputs if bias else inputs[: 4 if zeros else 3],
+        inputs if bias else inputs[: 5 if groups else 4 if zeros else 3],
         attributes,
         fixed=(2,),  # a kernel takes constants only
         op_domain=CONTRIB,
@@ -52,6 +54,9 @@ CASES = [
     nbits(4, zeros=True, bias=True, runs32=False),  # a kernel takes a bias of static shape only
     nbits(8, columns=32),
     nbits(2, zeros=True),
+    nbits(4, columns=32, groups=True),
+    nbits(4, zeros=True, columns=32, groups=True),
+    nbits(4, groups=True),
     Case(
         "DynamicQuantizeMatMul", ((2, 3), INTEGERS, SCALE), op_domain=CONTRIB, fixed=(2,), name="DynamicQuantizeMatMul"
     ),
