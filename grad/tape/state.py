@@ -26,6 +26,17 @@ class Recorder(Protocol):
         """`result` is `source` on another device."""
 
 
+class Traceable(Protocol):
+    """An object with state of its own that a traced function calls, such as a module."""
+
+    @property
+    def trace_version(self) -> int:
+        """Another number when something has changed that what was captured may depend on."""
+
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Its tensors, with the names that they are to have."""
+
+
 class Tracer(Protocol):
     """What takes operators in the place of execution: they become nodes, and tensors stand for variables.
 
@@ -46,6 +57,9 @@ class Tracer(Protocol):
 
     def write_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
         """Let a tensor have another gradient."""
+
+    def enter(self, called: Traceable) -> None:
+        """An object is called: what is captured holds as long as it does not change."""
 
 
 class State(threading.local):

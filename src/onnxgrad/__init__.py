@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.grad.tape.tensor import Tensor
     from onnxgrad.grad.training_graph import training_model
     from onnxgrad.importers.onnx import load
+    from onnxgrad.models import nn
     from onnxgrad.models.finetune import schedule as schedules
     from onnxgrad.models.finetune.trainer import Trainer
     from onnxgrad.models.quantize import quantize
@@ -51,6 +52,7 @@ _MODULES: dict[str, str] = {
     "errors": "onnxgrad.engine.errors",
     "losses": "onnxgrad.grad.losses",
     "models": "onnxgrad.models",
+    "nn": "onnxgrad.models.nn",
     "op": "onnxgrad.engine.graph.op",
     "optimizers": "onnxgrad.grad.optimizers",
     "schedules": "onnxgrad.models.finetune.schedule",
@@ -118,6 +120,7 @@ __all__ = [  # written out for type checkers
     "load",
     "losses",
     "models",
+    "nn",
     "no_grad",
     "op",
     "optimization_report",
