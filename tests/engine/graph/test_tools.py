@@ -21,6 +21,11 @@ def small():
     return graph, x, y, total, z
 
 
+def owner(var):
+    """The node that makes a variable."""
+    return var.owner
+
+
 X, Y = f32([1, -5]), f32([2, 3])
 
 
@@ -64,6 +69,7 @@ def test_E2_a_clone_can_be_differentiated():
     graph, x, _, _, z = small()
     copy = graph.clone(z)
     grad = og.gradients(og.tools.inter_graph_var(copy, z).sum(), og.tools.inter_graph_var(copy, x))
+    assert grad is not None
     assert grad.eval(x=X, y=Y).tolist() == [2, 0]
 
 
@@ -122,8 +128,10 @@ def test_F9_the_inferred_value_is(case):
 
 def test_F9_the_inferred_value_is_an_independent_copy():
     var = og.Graph().constant([1.0, 2.0])
-    var.inferred_value[0] = 9
-    assert var.inferred_value.tolist() == [1, 2]
+    first = var.inferred_value
+    assert first is not None
+    first[0] = 9
+    assert np.array_equal(var.inferred_value, [1, 2])  # type: ignore[arg-type]
 
 
 def test_F12_variables_are_found_in_a_clone_only():
@@ -155,7 +163,7 @@ def test_variables_are_imported_with_all_that_they_depend_on():
 
 def test_F17_the_owner_tells_what_made_a_variable():
     graph, x, y, total, _ = small()
-    node = total.owner
+    node = owner(total)
     assert (node.op_type, node.domain, node.graph, node.inputs, node.outputs) == ("Add", "", graph, (x, y), (total,))
     assert node.name == "Add"
     assert x.owner is None
@@ -164,23 +172,23 @@ def test_F17_the_owner_tells_what_made_a_variable():
 def test_F17_params_are_json():
     graph = og.Graph()
     y = og.op.Conv(graph.input("x", shape=(1, 1, 4, 4)), graph.input("w", shape=(1, 1, 2, 2)), strides=[2, 2])
-    assert json.loads(y.owner.params) == {"strides": [2, 2]}
-    assert json.loads(graph.constant([1.0]).owner.params) == {"value": [1.0]}
+    assert json.loads(owner(y).params) == {"strides": [2, 2]}
+    assert json.loads(owner(graph.constant([1.0])).params) == {"value": [1.0]}
 
 
 def test_F17_ids_grow_with_the_graph_and_stay():
     _graph, _, _, total, z = small()
-    first, second = total.owner.id, z.owner.id
-    later = (z + 1).owner.id
+    first, second = owner(total).id, owner(z).id
+    later = owner(z + 1).id
     assert first < second < later
-    assert total.owner.id == first
+    assert owner(total).id == first
 
 
 def test_F17_owners_of_two_outputs_are_one_node():
     graph = og.Graph()
     left, right = og.op.Split(graph.input("x", shape=(4,)), num_outputs=2)
-    assert left.owner == right.owner
-    assert len({left.owner, right.owner}) == 1
+    assert owner(left) == owner(right)
+    assert len({owner(left), owner(right)}) == 1
 
 
 def test_P1_dependencies_are_all_variables_below():
@@ -196,7 +204,7 @@ def test_P1_dependencies_are_all_variables_below():
 def test_P2_a_traversal_is_six_maps():
     _graph, x, _, total, z = small()
     found = og.tools.graph_traversal(z)
-    add, mul = total.owner, z.owner
+    add, mul = owner(total), owner(z)
     assert set(found.nodes) == {node.id for node in found.inputs_left}
     assert found.vars["x"] == x
     assert found.node_of[total] == add
@@ -212,8 +220,8 @@ def test_P2_the_sequence_is_by_priority_then_by_age():
     a, b, c = og.op.Sin(x), og.op.Cos(x), og.op.Tan(x)
     end = og.op.Sum(c, b, a)
     assert [node.op_type for node in og.tools.node_sequence(end)] == ["Sin", "Cos", "Tan", "Sum"]
-    c.owner.priority = -1
-    a.owner.priority = 5
+    owner(c).priority = -1
+    owner(a).priority = 5
     assert [node.op_type for node in og.tools.node_sequence(end)] == ["Tan", "Cos", "Sin", "Sum"]
 
 
@@ -276,7 +284,7 @@ def test_P3_types_must_agree():
 
 def test_P3_nodes_are_replaced_output_by_output():
     _, x, y, total, z = small()
-    (new,) = og.tools.replace_nodes([z], {total.owner: (x * y).owner})
+    (new,) = og.tools.replace_nodes([z], {owner(total): owner(x * y)})
     assert new.eval(x=X, y=Y).tolist() == [4, 0]
 
 
@@ -284,7 +292,7 @@ def test_P3_nodes_of_other_numbers_of_outputs_are_refused():
     _graph, x, _, total, z = small()
     left, _ = og.op.Split(x, num_outputs=2)
     with pytest.raises(GraphError, match="a node with 2 outputs cannot stand for one with 1"):
-        og.tools.replace_nodes([z], {total.owner: left.owner})
+        og.tools.replace_nodes([z], {owner(total): owner(left)})
 
 
 def test_P3_extra_dependencies_are_carried_over():
@@ -315,14 +323,14 @@ def test_P4_priorities_come_from_a_scope():
         with graph.priority(0):
             d = og.op.Exp(x)
     e = og.op.Abs(x)
-    assert [var.owner.priority for var in (a, b, c, d, e)] == [3, 3, -2, 3, 0]
+    assert [owner(var).priority for var in (a, b, c, d, e)] == [3, 3, -2, 3, 0]
 
 
 def test_P4_the_scope_ends_with_an_error_too():
     graph = og.Graph()
     with pytest.raises(ZeroDivisionError), graph.priority(3):
         raise ZeroDivisionError
-    assert og.op.Sin(graph.input("x", shape=(2,))).owner.priority == 0
+    assert owner(og.op.Sin(graph.input("x", shape=(2,)))).priority == 0
 
 
 def test_P4_a_node_that_is_asked_for_twice_has_the_lower_priority():
@@ -331,21 +339,21 @@ def test_P4_a_node_that_is_asked_for_twice_has_the_lower_priority():
     for number in (5, 2, 9):
         with graph.priority(number):
             y = og.op.Sin(x)
-    assert y.owner.priority == 2
+    assert owner(y).priority == 2
 
 
 def test_P4_ids_become_priorities_where_there_are_none():
     _graph, _, _, total, z = small()
-    total.owner.priority = 77
+    owner(total).priority = 77
     og.tools.set_priority_to_id(z)
-    assert total.owner.priority == 77
-    assert z.owner.priority == z.owner.id
+    assert owner(total).priority == 77
+    assert owner(z).priority == owner(z).id
 
 
 def test_P5_variables_are_found_by_name_in_order():
     graph, x, y, total, z = small()
     assert og.tools.find_vars_by_name([z], ["y", total.name, "x"]) == [y, total, x]
-    assert og.tools.find_vars_by_name(graph, ["Sin"])[0].owner.op_type == "Sin"
+    assert owner(og.tools.find_vars_by_name(graph, ["Sin"])[0]).op_type == "Sin"
     with pytest.raises(GraphError, match="no variable 'Sin'"):
         og.tools.find_vars_by_name([z], ["Sin"])
 
@@ -387,9 +395,9 @@ def test_L12_an_extra_dependency_is_computed_whenever_the_variable_is():
     y = x * 2
     graph.add_extra_dep(y, og.add_update(graph.param(shared), x))
     assert (y + 1).eval(x=X).tolist() == [3, -9]
-    assert shared.get().tolist() == X.tolist()
+    assert np.array_equal(shared.get(), X)  # type: ignore[arg-type]
     og.op.Sin(x).eval(x=X)
-    assert shared.get().tolist() == X.tolist()
+    assert np.array_equal(shared.get(), X)  # type: ignore[arg-type]
 
 
 def test_L12_dependencies_of_two_graphs_are_refused():
@@ -400,9 +408,9 @@ def test_L12_dependencies_of_two_graphs_are_refused():
 
 def test_a_copied_node_keeps_its_priority():
     _graph, x, _, total, z = small()
-    z.owner.priority = 4
+    owner(z).priority = 4
     (new,) = og.tools.replace_vars([z], {total: x})
-    assert new.value.producer().meta[PRIORITY] == 4
+    assert owner(new).ir.meta[PRIORITY] == 4
 
 
 def test_eval_reads_what_inputs_and_parameters_hold():
