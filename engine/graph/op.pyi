@@ -1,4 +1,4 @@
-"""Every operator of the ONNX specification as a function. Written by engine/graph/stubs.py: do not edit."""
+"""Every operator of the ONNX specification as a function. Written by engine/graph/stubs.py."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar, overload
@@ -15,7 +15,7 @@ _Given = SharedTensor | SharedScalar | Literal
 _Body = Callable[..., object] | ir.Graph
 
 @overload
-def custom(
+def custom(  # type: ignore[overload-overlap]  # outputs is no attribute
     op_type: str, *inputs: _Kind | _Given | None, domain: str, outputs: int, **attributes: object
 ) -> tuple[_Kind, ...]:
     """An operator outside the specification: the types of its outputs may stay unknown."""
