@@ -22,15 +22,15 @@ from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.arena import shrink_shared_arena
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.call_signature import CallSignature, Feed
-from onnxgrad.engine.runtime.executor import Executor, Wiring, make_executor
+from onnxgrad.engine.runtime.executor import Executor, Wiring, as_array, make_executor
 from onnxgrad.engine.runtime.plan import Plan, SessionRegion
 from onnxgrad.engine.runtime.source import read_source
-from onnxgrad.engine.runtime.values import DeviceValue
+from onnxgrad.engine.runtime.values import Array, DeviceValue
 
 logger = logging.getLogger("onnxgrad.graph")
 
 Feeds = Mapping[str, Feed]
-Observer = Callable[[ir.Node, Sequence[Feed]], None]
+Observer = Callable[[ir.Node, Sequence[Array]], None]
 
 
 class Held(Protocol):
@@ -56,7 +56,7 @@ class Observation:
     def show(self, values: Feeds) -> None:
         """Call every observer for every node, in the order of the graph."""
         for node, names in self.nodes:
-            shown = [values[name] for name in names]
+            shown = [as_array(values[name]) for name in names]
             for observer in self.observers:
                 observer(node, shown)
 
