@@ -35,12 +35,12 @@ def update_in_place(dest: SharedTensor, delta: object, alpha: float, beta: float
     delta: a SharedTensor, the value of a callback, or an array. Raises: InputError for another dtype, for a shape that
     is not broadcast to that of dest, or numbers that an integer dtype cannot hold; GraphError for another device.
     """
-    kind, storage = dest.element_type, dest._storage
+    kind, storage = dest.element_type, dest.storage
     if kind == ir.DataType.BOOL or kind.bitwidth < 8:
         raise InputError(f"{dtype_name(kind)} cannot be updated, which has no arithmetic", where=repr(dest))
     coefficients = tuple(as_type(np.asarray(value), working_type(kind)) for value in (alpha, beta, bias))
     if isinstance(delta, SharedTensor):
-        with all_locked(storage, delta._storage):
+        with all_locked(storage, delta.storage):
             _update(dest, delta.ort_value, coefficients)
         return
     if isinstance(delta, CallbackValue):
@@ -54,18 +54,18 @@ def update_in_place(dest: SharedTensor, delta: object, alpha: float, beta: float
 
 
 def _update(dest: SharedTensor, delta: OrtValue, coefficients: tuple[Array, ...]) -> None:
-    target = dest.ort_value
+    target = dest.storage.writable()
     if element_type(delta) != dest.element_type:
         raise InputError(f"delta has dtype {dtype_name(element_type(delta))}, which is not that of {dest!r}")
-    if device_holding(delta) != dest._storage.device:
+    if device_holding(delta) != dest.storage.device:
         raise GraphError(f"delta is on {device_name(device_holding(delta))}, not where {dest!r} is")
     whole, part = shape_of(target), shape_of(delta)
     if not _broadcasts(part, whole):
         raise InputError(f"delta of shape {list(part)} cannot be broadcast to {dest!r}")
-    if dest._storage.device.kind == "cpu":
+    if dest.storage.device.kind == "cpu":
         _on_host(to_numpy(target), to_numpy(delta), *coefficients)
     else:
-        _on_device(dest._storage, delta, coefficients)
+        _on_device(dest.storage, delta, coefficients)
 
 
 def _broadcasts(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:

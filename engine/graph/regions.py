@@ -58,7 +58,7 @@ class Region:
 
 def copy_in(storage: Storage, region: Region, tensor: OrtValue) -> None:
     """Copy a tensor of the region's shape into the region. Raises: InputError for another shape."""
-    target = storage.present()
+    target = storage.writable()
     whole = shape_of(target)
     region.check(whole)
     if shape_of(tensor) != region.shape(whole):

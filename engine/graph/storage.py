@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.runtime.call_signature import dtype_name
-from onnxgrad.engine.runtime.memory import copy, element_type, fill_with_zeros, part_of, shape_of, write
+from onnxgrad.engine.runtime.memory import copied, copy, element_type, fill_with_zeros, part_of, shape_of, write
 from onnxgrad.engine.runtime.providers import Device
 from onnxgrad.engine.runtime.values import Array, allocate, to_numpy
 
@@ -85,6 +85,15 @@ class Storage:
                 self._readers[id(value)] = count
             else:
                 del self._readers[id(value)]
+
+    def writable(self) -> OrtValue:
+        """The tensor as it is now, to change elements of: a copy takes its place where a run reads it, while it may."""
+        with self.lock:
+            value = self.present()
+            if id(value) in self._readers and not self._stays:
+                value = copied(value)
+                self._replace(value)
+            return value
 
     def settle(self) -> None:
         """Write the value that waits, if there is one. Raises: InputError for a shape that was not announced."""

@@ -237,7 +237,7 @@ def _name_of_same_tensor(graph: Expanding, name: str) -> str:
 
 def _storage(source: object) -> object:
     tensor = source.tensor if isinstance(source, VolatileTensor) else source
-    return tensor._storage if isinstance(tensor, SharedTensor) else source
+    return tensor.storage if isinstance(tensor, SharedTensor) else source
 
 
 EXPANSIONS["AddUpdate"] = _expand

@@ -1,6 +1,8 @@
 """Table A of docs/semantics.md: the memory of parameters, copied in parts, shared, given out and exchanged."""
 
 import gc
+import itertools
+import sys
 import threading
 import weakref
 
@@ -9,7 +11,7 @@ import pytest
 
 import onnxgrad as og
 from onnxgrad.engine.errors import GraphError, InputError
-from onnxgrad.engine.graph.storage import Storage
+from onnxgrad.engine.graph.storage import Storage, all_locked
 from onnxgrad.engine.runtime.memory import parse_device, shape_of
 from onnxgrad.engine.runtime.values import allocate, from_dlpack, to_numpy
 
@@ -105,9 +107,14 @@ def test_A15_memory_is_shared_at_an_odd_offset(dtype):
 def test_A15_shared_memory_outlives_its_owner():
     pack, part = og.SharedTensor(np.arange(1e5), dtype="float32"), og.SharedTensor(shape=(5,))
     part.share_memory_from(pack, 3)
+    memory = weakref.ref(pack.ort_value)
     del pack
     gc.collect()
+    assert memory() is not None
     np.testing.assert_array_equal(part.get(), [3, 4, 5, 6, 7])
+    del part
+    gc.collect()
+    assert memory() is None
 
 
 def test_A15_an_update_of_shared_memory_is_seen_by_all():
@@ -190,6 +197,38 @@ def test_A17_a_numpy_view_is_the_memory():
         og.SharedTensor([1], dtype="int4").numpy()
 
 
+def test_locks_of_several_tensors_are_taken_in_one_order():
+    taken: list[Storage] = []
+
+    class Recorder:
+        def __init__(self, storage):
+            self.storage = storage
+
+        def __enter__(self):
+            taken.append(self.storage)
+
+        def __exit__(self, *_):
+            pass
+
+    storages = [og.SharedTensor().storage for _ in range(3)]
+    for storage in storages:
+        storage.lock = Recorder(storage)  # type: ignore[assignment]
+    for order in itertools.permutations(storages):
+        with all_locked(*order, order[0]):
+            pass
+    assert taken == taken[:3] * 6
+
+
+@pytest.fixture
+def eager_switches():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switches")
 def test_no_thread_sees_half_a_value():
     """Readers, writers, commits and copies both ways between two tensors, which wait for each other in no order."""
     a, b = (og.SharedTensor(np.zeros(4096), dtype="float32") for _ in range(2))
@@ -209,17 +248,36 @@ def test_no_thread_sees_half_a_value():
             torn.extend(() if value.min() == value.max() else (value,))
 
     jobs = [(write, a, 1), (write, b, 2), (move, a, b), (move, b, a)]
-    threads = [threading.Thread(target=job, args=args) for job, *args in jobs]
+    threads = [threading.Thread(target=job, args=args, daemon=True) for job, *args in jobs]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=10)
     assert not any(thread.is_alive() for thread in threads) and not torn
+
+
+WRITES = {
+    "set": lambda t: t.set([5.0, 6.0]),
+    "zero": lambda t: t.zero(),
+    "copy_to_sub": lambda t: t.copy_to_sub(0, 0, 1, og.SharedTensor([5.0])),
+    "add_update": lambda t: og.add_update(t, [5.0, 6.0]),
+    "commit": lambda t: t.commit(t.spare()) or t.spare().update_inplace(np.zeros(2, np.float32)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_what_a_run_reads_is_not_written_while_it_does(write):
+    tensor = og.SharedTensor([1.0, 2.0])
+    tensor.spare()
+    read = tensor.storage.pin()
+    write(tensor)
+    np.testing.assert_array_equal(read.numpy(), [1, 2])
+    tensor.storage.unpin(read)
 
 
 def test_memory_is_freed_with_the_last_tensor():
     tensor = og.SharedTensor(X)
-    storage = weakref.ref(tensor._storage)
+    storage = weakref.ref(tensor.storage)
     del tensor
     gc.collect()
     assert storage() is None

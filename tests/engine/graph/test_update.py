@@ -71,7 +71,7 @@ def test_F6_the_operators_for_other_devices_give_the_same(shapes, coefficients, 
     dest, delta = (small_numbers(shape, dtype, rng) for shape in shapes)
     old, (alpha, beta, bias) = wide(dest), coefficients
     work = working_type(dest.element_type).numpy()
-    inplace._on_device(dest._storage, delta.ort_value, tuple(np.asarray(c, work) for c in coefficients))
+    inplace._on_device(dest.storage, delta.ort_value, tuple(np.asarray(c, work) for c in coefficients))
     np.testing.assert_array_equal(wide(dest), alpha * old + beta * wide(delta) + bias)
 
 
