@@ -22,7 +22,7 @@ class CopyOutput:
     borrow_mem: bool = False
 
 
-Outspec: TypeAlias = "Var | CopyOutput | tuple[Var, Callable[..., object]]"
+Outspec: TypeAlias = "Var | CopyOutput | tuple[Var, Callable[..., object] | CallbackFunction]"
 
 
 def copy_output(var: Var, borrow_mem: bool = False) -> CopyOutput:
