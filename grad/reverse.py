@@ -67,7 +67,7 @@ def pull_back(
     """
     wanted = {value for value in wrt if STOPPED not in value.meta}
     sought = list(dict.fromkeys(wrt))
-    _reach(nodes, wanted)
+    _reach(op, nodes, wanted)
     parts: dict[ir.Value, list[ir.Value]] = {value: [grad] for value, grad in cotangents.items()}
     outer, op.wanted = op.wanted, wanted
     stack = [node for node in nodes if any(value in wanted for value in node.outputs)]
@@ -97,11 +97,21 @@ def _version(op: GradientBuilder, node: ir.Node) -> int:
     return version
 
 
-def _reach(nodes: Iterable[ir.Node], wanted: set[ir.Value]) -> None:
-    """Add to `wanted` the float values that depend on it."""
+def _reach(op: GradientBuilder, nodes: Iterable[ir.Node], wanted: set[ir.Value]) -> None:
+    """Add to `wanted` the float values that depend on it smoothly."""
     for node in nodes:
-        if any(value in wanted for value in (*all_inputs(node), *rounded_inputs(node))):
+        if any(value in wanted for value in (*_smooth_inputs(op, node), *rounded_inputs(node))):
             wanted.update(v for v in node.outputs if may_have_gradient(v))
+
+
+def _smooth_inputs(op: GradientBuilder, node: ir.Node) -> Iterable[ir.Value]:
+    """What the outputs may depend on smoothly: not the operands of an operator that is declared without a gradient."""
+    rule = straight_rule(node) or find_rule(node, _version(op, node))
+    if rule is not None and rule.function is None:
+        return ()
+    if node.op_type == "CastLike" and node.domain == "":  # the other operand gives its type only
+        return (value for value in node.inputs[:1] if value is not None)
+    return all_inputs(node)
 
 
 def may_have_gradient(value: ir.Value) -> bool:
@@ -131,7 +141,7 @@ def _expand(
             infer_node(op.context, functions, inner)
         else:
             op.infer(inner)
-    _reach(nodes, wanted)
+    _reach(op, nodes, wanted)
     for old, new in results.items():
         if old in parts:
             parts[new] = [*parts.get(new, ()), *parts.pop(old)]

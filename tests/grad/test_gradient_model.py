@@ -251,3 +251,12 @@ def test_seeds_of_outputs_that_a_file_gives_one_name_for_two_sizes_may_be_fed():
         **{"x": f32([1, 2, 3, 4]), "y.grad": f32([1, 0, 0, 1]), "z.grad": f32([0, 1])}
     )
     np.testing.assert_array_equal(found["x.grad"], [2, 4, 0, 8])
+
+
+@pytest.mark.parametrize(
+    "path", ["r = Floor(x)", "one = Constant <value = float {1.0}> () r = CastLike(one, x)"], ids=["rounded", "type"]
+)
+def test_what_depends_on_an_input_in_no_smooth_way_needs_no_rule(path):
+    text = f"""<ir_version: 10, opset_import: ["": 21, "my": 1]>
+    g (float[N] x) => (float[N] y) {{ {path} h = my.Foo(r) y = Mul(x, h) }}"""
+    assert names(gradient_model(parser.parse_model(text)).graph.outputs) == ["y", "x.grad"]
