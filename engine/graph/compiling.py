@@ -12,12 +12,14 @@ from onnxgrad.engine.graph.callback import CallbackFunction
 from onnxgrad.engine.graph.compiled import GraphFunction
 from onnxgrad.engine.graph.execution import Execution, Observation
 from onnxgrad.engine.graph.lowering import Lowered, lower, needed
+from onnxgrad.engine.graph.optimization import finish, for_inference, level_of, lower_with, providers_of, tuning_of
+from onnxgrad.engine.graph.options import GraphOptions
 from onnxgrad.engine.graph.outputs import OutputReader
 from onnxgrad.engine.graph.outspec import Outspec, Targets, read_outspec
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.var import Var
-from onnxgrad.engine.optimize import optimize_for_inference as optimize
 from onnxgrad.engine.runtime.assemble import SessionOptions
+from onnxgrad.engine.runtime.session import Tuning
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
@@ -32,23 +34,28 @@ def compile_function(
     effects = [var.value for var in targets.effects]
     shown = _observed(graph, [*(var.value for var in vars), *effects])
     values = [var.value for var in vars] + [value for _, outputs in shown for value in outputs]
-    lowered = lower(graph, values, effects=effects, callbacks=callback_positions(targets, vars))
+    callbacks, options = callback_positions(targets, vars), graph.options
+    lowered = lower_with(
+        options, lambda forward: lower(graph, values, effects=effects, callbacks=callbacks, forward=forward)
+    )
     if optimize_for_inference:
-        lowered = optimized(lowered)
+        lowered = optimized(lowered, options)
+    tuning = finish(lowered, options)
     names = iter(lowered.targets[len(vars) :])
     observation = Observation([(node, tuple(next(names) for _ in outputs)) for node, outputs in shown], graph.observers)
     reader = output_reader(targets, graph, dict(zip(vars, lowered.targets, strict=False)))
     execution = Execution(
-        lowered, lambda: session_options(graph), tuple(reader.names.values()), observation=observation
+        lowered, lambda: session_options(graph, tuning), tuple(reader.names.values()), observation=observation
     )
     outputs = [output.var for output in targets.outputs]
     return GraphFunction(graph, execution, inputs, outputs, reader, single=targets.single)
 
 
-def session_options(graph: Graph) -> SessionOptions:
+def session_options(graph: Graph, tuning: Tuning | None = None) -> SessionOptions:
     """How functions of a graph are run."""
-    del graph
-    return SessionOptions(None, None, "all", shared_arena=True)
+    options = graph.options
+    tuning = tuning or tuning_of(options)
+    return SessionOptions(providers_of(options), None, level_of(options), shared_arena=True, tuning=tuning)
 
 
 def read_vars(targets: Targets, graph: Graph) -> tuple[Var, ...]:
@@ -86,7 +93,7 @@ def _observed(graph: Graph, values: Sequence[ir.Value]) -> list[tuple[ir.Node, t
     return [(node, tuple(node.outputs)) for node in graph.ir if node in nodes and node.op_type != "Constant"]
 
 
-def optimized(lowered: Lowered) -> Lowered:
+def optimized(lowered: Lowered, options: GraphOptions) -> Lowered:
     """With all passes, and the present values of fixed parameters as constants, unless the function updates them."""
     graph = lowered.model.graph
     sources = dict(lowered.sources)
@@ -99,4 +106,4 @@ def optimized(lowered: Lowered) -> Lowered:
         value.const_value = ir.tensor(array, dtype=value.dtype, name=name)
         graph.register_initializer(value)
         del sources[name]
-    return replace(lowered, model=optimize(lowered.model), sources=sources)
+    return replace(lowered, model=for_inference(lowered.model, options), sources=sources)

@@ -15,7 +15,6 @@ from onnxgrad.engine.graph.marks import PRIORITY
 from onnxgrad.engine.graph.node import same_graph
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
 from onnxgrad.engine.graph.shared_tensor import SharedTensor, VolatileTensor
-from onnxgrad.engine.graph.traversal import in_order
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import Builder, describe_value, is_float
 from onnxgrad.engine.ir.clone import clone
@@ -142,14 +141,3 @@ def _name_outputs(graph: ir.Graph, names: Sequence[str]) -> None:
             if any(other.name == name for other in graph.inputs):
                 raise GraphError(f"an output cannot be called {name!r}", why="an input has that name")
             value.name = name
-
-
-def in_priority_order(graph: ir.Graph) -> bool:
-    """Put the nodes of a graph into the order of their priorities; whether any has one. In place."""
-    nodes = list(graph)
-    if not any(PRIORITY in node.meta for node in nodes):
-        return False
-    order = in_order(nodes)
-    graph.remove(nodes)
-    graph.extend(order)
-    return True

@@ -14,3 +14,9 @@ NUMBER = "onnxgrad.number"
 
 CALLBACK = "onnxgrad.callback"
 """The function of a Callback node, and whether it is lazy: a callback.CallbackFunction."""
+
+OF_GRADIENT = "onnxgrad.of_gradient"
+"""True on nodes that belong to a gradient."""
+
+ENDPOINT = "onnxgrad.endpoint"
+"""True on values that are kept where others are computed twice (enable_sublinear_memory_opt)."""

@@ -154,3 +154,14 @@ def set_priority_to_id(outputs: Var | Sequence[Var]) -> None:
     for node in nodes_for([var.value for var in list_of(outputs)]):
         if not node.meta.get(PRIORITY):
             node.meta[PRIORITY] = number_of(node)
+
+
+def in_priority_order(graph: ir.Graph) -> bool:
+    """Put the nodes of a graph into the order of their priorities; whether any has one. In place."""
+    nodes = list(graph)
+    if not any(PRIORITY in node.meta for node in nodes):
+        return False
+    order = in_order(nodes)
+    graph.remove(nodes)
+    graph.extend(order)
+    return True

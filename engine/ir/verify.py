@@ -9,6 +9,7 @@ from onnxgrad.engine.errors import VerificationError
 from onnxgrad.engine.ir.functions import DOMAIN, functions_of
 from onnxgrad.engine.ir.names import bodies
 from onnxgrad.engine.ir.nesting import check_depth
+from onnxgrad.engine.ir.virtual_operators import is_virtual
 
 
 def verify(model: ir.Model) -> None:
@@ -110,7 +111,7 @@ class _Walk:
         if node.domain not in self._opsets:
             fix = f"add '{node.domain}' to opset_imports"
             raise VerificationError("The domain of a node is not imported.", where=_describe_node(node), fix=fix)
-        if node.domain == DOMAIN and node.op_identifier() not in self._functions:
+        if node.domain == DOMAIN and node.op_identifier() not in self._functions and not is_virtual(node):
             raise VerificationError("A node calls a function that does not exist.", where=_describe_node(node))
 
     def _define(self, value: ir.Value) -> None:

@@ -7,8 +7,11 @@ from onnx_shape_inference import ShapeInferenceContext, registry
 
 from onnxgrad.engine.ir.functions import DOMAIN
 
-VIRTUAL = {"AddUpdate": 0, "InvalidGrad": -1, "SetGrad": 0, "VirtualGrad": -1}
-"""Operator -> which of its inputs its output is like. None has a kernel: engine.graph.expansion replaces them."""
+_LIKE = {"AddUpdate": 0, "InvalidGrad": -1, "SetGrad": 0, "VirtualGrad": -1}
+
+VIRTUAL = frozenset({*_LIKE, "Callback"})
+"""None of these has a kernel: engine.graph.expansion replaces them. Callback gives back what it is given; of the others
+the output is like one of the inputs."""
 
 
 def is_virtual(node: ir.Node) -> bool:
@@ -18,8 +21,9 @@ def is_virtual(node: ir.Node) -> bool:
 
 def collect_virtual_rules() -> None:
     """Fill `onnx_shape_inference.registry` with their rules."""
-    for op_type, position in VIRTUAL.items():
+    for op_type, position in _LIKE.items():
         registry.register(DOMAIN, op_type, since_version=1)(_like(position))
+    registry.register(DOMAIN, "Callback", since_version=1)(_as_given)
 
 
 def _like(position: int) -> Callable[[ShapeInferenceContext, ir.Node], None]:
@@ -29,3 +33,9 @@ def _like(position: int) -> Callable[[ShapeInferenceContext, ir.Node], None]:
             context.set_shape_and_dtype(node.outputs[0], x.shape, x.dtype)
 
     return infer
+
+
+def _as_given(context: ShapeInferenceContext, node: ir.Node) -> None:
+    for x, y in zip(node.inputs, node.outputs, strict=False):
+        if x is not None:
+            context.set_shape_and_dtype(y, x.shape, x.dtype)

@@ -32,6 +32,25 @@ LEVELS = ("none", "basic", "extended", "all")
 _WRONG = ("Pad_Fusion",)
 """Rewrites of onnxruntime's that change values: zeros that are padded before MaxPool would be dropped."""
 
+_EQUAL_NODES = ("CommonSubexpressionElimination",)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a session lays out memory and orders nodes. All of it is onnxruntime's default unless it is said.
+
+    memory_pattern: allocate the memory of a run at once, by what runs on the same shapes needed. reuse: values that are
+    needed no more leave their memory to others. parallel: nodes that do not depend on each other may run at one time.
+    keep_order: nodes run in the order of the model where that is possible. keep_equal_nodes: what is computed twice in
+    the model is computed twice.
+    """
+
+    memory_pattern: bool = True
+    reuse: bool = True
+    parallel: bool = False
+    keep_order: bool = False
+    keep_equal_nodes: bool = False
+
 
 @dataclass(frozen=True, eq=False)
 class Session:
@@ -71,6 +90,7 @@ def create_session(
     cached: bool = False,
     profile: str = "",
     shared_arena: bool = False,
+    tuning: Tuning = Tuning(),  # frozen
 ) -> Session:
     """A session for `model`: an existing one where model and options are equal, unless `initializers` are given.
 
@@ -87,7 +107,7 @@ def create_session(
     if threads is not None and threads < 1:
         raise OptionError(f"threads={threads} is not possible", fix="a number from 1 on, or None")
     source = model if isinstance(model, ModelSource) else read_source(model)
-    plan = _Plan(choose_providers(providers), threads, level, spinning, profile, shared_arena)
+    plan = _Plan(choose_providers(providers), threads, level, spinning, profile, shared_arena, tuning=tuning)
     if initializers or profile:
         return _create(source, plan, initializers or {})
     digest, *rest = source.key()
@@ -107,6 +127,7 @@ class _Plan:
     profile: str = ""
     shared_arena: bool = False
     cached: bytes = b""  # the digest of the model, where its optimized graph is to be kept
+    tuning: Tuning = Tuning()
     written: str = ""  # where to leave the optimized graph
 
 
@@ -196,7 +217,8 @@ def _open_at(
         for name, value in weights.items():
             options.add_initializer(name, value)
     providers = [(choice.name, dict(choice.options)) for choice in plan.providers]
-    return InferenceSession(model, options, providers=providers, enable_fallback=0, disabled_optimizers=_WRONG)
+    left_out = (*_WRONG, *_EQUAL_NODES) if plan.tuning.keep_equal_nodes else _WRONG
+    return InferenceSession(model, options, providers=providers, enable_fallback=0, disabled_optimizers=left_out)
 
 
 def _session_options(level: str, plan: _Plan) -> "onnxruntime.SessionOptions":
@@ -207,6 +229,11 @@ def _session_options(level: str, plan: _Plan) -> "onnxruntime.SessionOptions":
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = levels[LEVELS.index(level)]
+    options.enable_mem_pattern, options.enable_mem_reuse = plan.tuning.memory_pattern, plan.tuning.reuse
+    if plan.tuning.parallel:
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    if plan.tuning.keep_order:
+        options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
     if plan.threads is not None:
         options.intra_op_num_threads = plan.threads
         options.inter_op_num_threads = 1

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import GraphError
 from onnxgrad.engine.graph.expansion import GRADIENTS, Expanding
 from onnxgrad.engine.graph.graph import Graph
+from onnxgrad.engine.graph.marks import OF_GRADIENT
 from onnxgrad.engine.ir.builder import describe
 from onnxgrad.engine.ir.functions import DOMAIN
 from onnxgrad.engine.ir.virtual_operators import is_virtual
@@ -57,6 +58,9 @@ def _expand(graph: Expanding, node: ir.Node) -> Sequence[ir.Value]:
         if other is not node:
             graph.replace(other, [grad])
     op.forget(remove_dead(node.graph, before, grads))
+    for added in node.graph:
+        if added not in before:
+            added.meta[OF_GRADIENT] = True
     return [grads[alike.index(node)]]
 
 

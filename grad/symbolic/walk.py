@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError
 from onnxgrad.engine.graph.graph import Graph
-from onnxgrad.engine.graph.marks import PRIORITY
+from onnxgrad.engine.graph.marks import OF_GRADIENT, PRIORITY
 from onnxgrad.engine.graph.traversal import nodes_for
 from onnxgrad.engine.ir.functions import schema_function
 from onnxgrad.engine.ir.virtual_operators import is_virtual
@@ -164,9 +164,10 @@ def _clean(op: GradientBuilder, last: ir.Node | None, kept: Collection[ir.Value]
 
 
 def _mark(op: GradientBuilder, last: ir.Node | None, nodes: Sequence[ir.Node]) -> None:
-    """Nodes of the gradient of a node with a priority have its negative."""
+    """Nodes say that they are a gradient's; those of the gradient of a node with a priority have its negative."""
     priorities = {node.name: node.meta[PRIORITY] for node in nodes if PRIORITY in node.meta}
-    for node in _added(op.graph, last) if priorities else ():
+    for node in _added(op.graph, last):
+        node.meta[OF_GRADIENT] = True
         source = (node.name or "").rpartition(".grad.")[0]
         if source in priorities:
             node.meta[PRIORITY] = -priorities[source]
