@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 RawTensor: TypeAlias = "NativeValue"
 """onnxruntime's handle of a tensor; an array of objects where the elements are strings."""
 
+_WRONG = ("Pad_Fusion", "TransposeOptimizer")
+"""Rewrites of onnxruntime's that change values, or make gradients of convolutions' gradients fail when they run."""
 _MOST_THREADS = 8  # of one small session: hundreds of them may be open
 
 
@@ -87,8 +89,12 @@ class DirectSession:
 class PlanRunner:
     """A plan of several regions, or with types that onnxruntime does not take from outside, called with raw tensors."""
 
-    def __init__(self, plan: Plan, inputs: Sequence[str], device: Device) -> None:
+    def __init__(
+        self, plan: Plan, inputs: Sequence[str], device: Device, outputs: Sequence[str] | None = None
+    ) -> None:
+        """outputs: in which order to give them, also some twice; by default that of the plan."""
         self._plan, self._names, self._device = plan, tuple(inputs), device
+        self._outputs = tuple(plan.outputs) if outputs is None else tuple(outputs)
 
     def run(self, values: "Sequence[RawTensor | None]") -> "list[RawTensor]":
         """See Runner."""
@@ -97,7 +103,8 @@ class PlanRunner:
             for name, value in zip(self._names, values, strict=True)
             if value is not None
         }
-        return [self._placed(value) for value in self._plan.run(feeds).values()]  # type: ignore[arg-type]
+        found = self._plan.run(feeds)  # type: ignore[arg-type]
+        return [self._placed(found[name]) for name in self._outputs]
 
     def run_into(self, values: "Sequence[RawTensor | None]", outputs: "Sequence[RawTensor]") -> None:
         """See Runner."""
@@ -133,7 +140,9 @@ def open_direct(
     wanted = None if device.kind == "cpu" else (device.kind, {"device": device.index})
     providers = [(choice.name, dict(choice.options)) for choice in choose_providers(wanted or "cpu")]
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=providers, enable_fallback=0)
+        session = onnxruntime.InferenceSession(
+            model, options, providers=providers, enable_fallback=0, disabled_optimizers=_WRONG
+        )
     except Exception as error:  # onnxruntime raises Exception itself and RuntimeError for all that goes wrong
         raise loading_error(error) from error
     session._model_bytes = None
@@ -167,6 +176,14 @@ def raw_from_array(array: Array, device: Device = Device(), dtype: ir.DataType |
             source = to_ort(array, kind)  # owns, or keeps, the memory that is read
             copy_into(source._ortvalue, value._ortvalue)
     return value._ortvalue
+
+
+def lent(array: Array) -> "tuple[RawTensor, object]":
+    """The memory of an array as a tensor, where it can be shared, and what must live as long as it is used."""
+    if array.dtype.kind in "OSUT":
+        return array.astype(object), None
+    owner = to_ort(array)
+    return owner._ortvalue, owner
 
 
 def is_ort_value(value: object) -> bool:

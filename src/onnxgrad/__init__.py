@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
     from onnxgrad.engine.graph import op, tools
-    from onnxgrad.engine.graph.callback import lazy_callback
+    from onnxgrad.engine.graph.callback import ValueProxy, lazy_callback
     from onnxgrad.engine.graph.compiled import GraphFunction
     from onnxgrad.engine.graph.graph import Graph
     from onnxgrad.engine.graph.outspec import copy_output
@@ -37,7 +37,9 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.grad.tape.grad import Grad
     from onnxgrad.grad.tape.grad_manager import GradManager
     from onnxgrad.grad.tape.no_grad import no_grad
+    from onnxgrad.grad.tape.optimizer import TensorOptimizer
     from onnxgrad.grad.tape.tensor import Tensor
+    from onnxgrad.grad.tape.trace import trace
     from onnxgrad.grad.training_graph import training_model
     from onnxgrad.importers.onnx import load
     from onnxgrad.models import nn
@@ -68,7 +70,9 @@ _EXPORTS: dict[str, str] = {
     "SharedScalar": "onnxgrad.engine.graph.shared_scalar",
     "SharedTensor": "onnxgrad.engine.graph.shared_tensor",
     "Tensor": "onnxgrad.grad.tape.tensor",
+    "TensorOptimizer": "onnxgrad.grad.tape.optimizer",
     "Trainer": "onnxgrad.models.finetune.trainer",
+    "ValueProxy": "onnxgrad.engine.graph.callback",
     "Var": "onnxgrad.engine.graph.var",
     "add_update": "onnxgrad.engine.graph.update",
     "compile": "onnxgrad.engine.compile",
@@ -91,6 +95,7 @@ _EXPORTS: dict[str, str] = {
     "straight_through": "onnxgrad.grad.straight_through",
     "summary": "onnxgrad.exporters.report",
     "to_proto": "onnxgrad.exporters.onnx",
+    "trace": "onnxgrad.grad.tape.trace",
     "training_model": "onnxgrad.grad.training_graph",
     "zero_grad": "onnxgrad.grad.symbolic.set_grad",
 }
@@ -105,7 +110,9 @@ __all__ = [  # written out for type checkers
     "SharedScalar",
     "SharedTensor",
     "Tensor",
+    "TensorOptimizer",
     "Trainer",
+    "ValueProxy",
     "Var",
     "__version__",
     "add_update",
@@ -137,6 +144,7 @@ __all__ = [  # written out for type checkers
     "summary",
     "to_proto",
     "tools",
+    "trace",
     "training_model",
     "zero_grad",
 ]
