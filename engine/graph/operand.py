@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -215,19 +216,33 @@ class Operand(ABC):
 
 
 Handler = Callable[[Call], tuple[Operand, ...]]
-_WITHOUT_OPERANDS: list[Handler] = []
-"""What runs calls that no operand decides: the innermost `with graph:`, else tensors once they are loaded."""
+
+
+class _Entered(threading.local):
+    """What runs calls that no operand decides, in this thread: the innermost `with graph:` is the last."""
+
+    def __init__(self) -> None:
+        self.handlers: list[Handler] = []
+
+
+_GRAPHS = _Entered()
+
+_ELSE: list[Handler] = []
+"""What runs them outside of every graph: tensors, once they are loaded."""
 
 
 def run_without_operands(handler: Handler, innermost: bool = True) -> None:
-    """Let `handler` have the calls that hold no operand, such as og.op.RandomNormal(shape=[2])."""
-    _WITHOUT_OPERANDS.insert(len(_WITHOUT_OPERANDS) if innermost else 0, handler)
+    """Let `handler` have the calls that hold no operand, such as og.op.RandomNormal(shape=[2]).
+
+    innermost: in this thread, before all that are there; else in all threads, where there is no graph.
+    """
+    (_GRAPHS.handlers if innermost else _ELSE).append(handler)
 
 
 def stop_running_without_operands(handler: Handler) -> None:
     """Take back the last `run_without_operands(handler)`."""
-    position = max(i for i, known in enumerate(_WITHOUT_OPERANDS) if known == handler)
-    del _WITHOUT_OPERANDS[position]
+    position = max(i for i, known in enumerate(_GRAPHS.handlers) if known == handler)
+    del _GRAPHS.handlers[position]
 
 
 def apply(
@@ -253,23 +268,23 @@ def apply(
     leader = max((v for v in call.inputs if isinstance(v, Operand)), key=lambda v: v._weight, default=None)
     if leader is not None:
         return leader._apply(call)
-    if not _WITHOUT_OPERANDS:
+    if not (_GRAPHS.handlers or _ELSE):
         raise GraphError(
             f"nothing says where {op_type} is to run: none of its inputs is a Var or a Tensor",
             fix="enter `with graph:`, or make an input a Var (graph.constant(x)) or a Tensor (og.Tensor(x))",
         )
-    return _WITHOUT_OPERANDS[-1](call)
+    return (_GRAPHS.handlers or _ELSE)[-1](call)
 
 
 def apply_in_graph(call: Call) -> tuple[Operand, ...]:
     """The outputs of a call whose operands are parameters only: the innermost `with graph:` says where it is to run."""
-    if not _WITHOUT_OPERANDS:
+    if not _GRAPHS.handlers:
         raise GraphError(
             f"nothing says in which graph {call.op_type} is to run: none of its inputs is a Var",
             where=f"{call.op_type}({', '.join('None' if v is None else repr(v) for v in call.inputs)})",
             fix="graph.param(...) makes a Var of a parameter, or enter `with graph:`",
         )
-    return _WITHOUT_OPERANDS[-1](call)
+    return _GRAPHS.handlers[-1](call)
 
 
 def _operands(inputs: Sequence[Input], signature: Signature | None) -> tuple[Operand | np.ndarray | None, ...]:

@@ -208,6 +208,7 @@ class SharedTensor(Operand):
 
     @lazy_initializer.setter
     def lazy_initializer(self, value: LazyInitializer | None) -> None:
+        """None takes it back. Raises: GraphError for a tensor that is not empty."""
         if not self.is_empty and self.lazy_initializer is None:
             raise GraphError("a lazy initializer is for an empty SharedTensor", where=repr(self))
         self._lazy = value

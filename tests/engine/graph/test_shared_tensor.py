@@ -4,6 +4,7 @@ import copy
 import gc
 import logging
 import pickle
+import threading
 import weakref
 
 import ml_dtypes
@@ -59,6 +60,20 @@ def test_A1_tensors_meet_inside_of_with_graph():
     with (graph := og.Graph()):
         y = og.SharedTensor(X) @ og.SharedTensor(X.T)
     assert isinstance(y, og.Var) and y.graph is graph and y.shape == (2, 2)
+
+
+def test_A1_a_graph_is_entered_by_one_thread():
+    w, found = og.SharedTensor(X.T @ X), []
+
+    def work():
+        with pytest.raises(GraphError, match="in which graph"):
+            found.append(w @ w)
+
+    with og.Graph():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert not found
 
 
 @pytest.mark.parametrize("write", [lambda w, x: w @ x, lambda w, x: x.T @ w, og.op.MatMul])
