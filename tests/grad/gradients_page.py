@@ -43,6 +43,7 @@ def tables() -> dict[str, str]:
     without += sorted(f"| {', '.join(sorted(map(_spelled, keys)))} | {reason} |" for reason, keys in reasons.items())
     refused = ["| operator | why |", "| --- | --- |"]
     refused += [f"| {_spelled(key)} | {reason} |" for key, reason in sorted(NOT_DONE.items())]
+    refused = refused if NOT_DONE else ["None at present."]
     return {"rules": "\n".join(lines), "without": "\n".join(without), "refused": "\n".join(refused)}
 
 

@@ -9,6 +9,11 @@ from tests.grad.checks import Case
 
 ML = "ai.onnx.ml"
 NAN = float("nan")
+SUM = {"coefficients": [1.0, 2.0], "rho": [0.0], "kernel_params": [0.0, 0.0, 0.0]}
+MACHINE = {
+    **{"classlabels_ints": [0, 1], "vectors_per_class": [1, 1], "support_vectors": [1.0, 0.0, 0.0, 1.0]},
+    **{"coefficients": [1.0, -1.0], "rho": [0.0], "kernel_params": [0.0, 0.0, 0.0]},
+}
 
 POINTS = [
     (
@@ -46,10 +51,17 @@ def test_float64_features_of_a_pipeline_get_gradients_in_float64():
     [
         ("LinearRegressor", {"coefficients": [1.0, 2.0], "post_transform": "PROBIT"}, "post_transform"),
         ("LinearClassifier", {"coefficients": [1.0, 2.0], "classlabels_ints": [0, 1], "intercepts": [0.0]}, "every"),
+        ("SVMRegressor", {**SUM, "post_transform": "LOGISTIC"}, "post_transform"),
+        ("SVMClassifier", {**MACHINE, "prob_a": [1.0], "prob_b": [0.0]}, "probabilities"),
     ],
 )
 def test_what_is_not_differentiated_is_refused(op_type, attributes, told):
-    outputs = 2 if op_type == "LinearClassifier" else 1
+    outputs = 2 if op_type.endswith("Classifier") else 1
     case = Case(op_type, [(2, 2)], attributes, op_domain=ML, outputs=outputs, seeded=[outputs - 1])
     with pytest.raises(GradientError, match=told):
         gradients_at(case)
+
+
+def test_the_sign_of_a_machine_of_one_class_has_no_gradient():
+    case = Case("SVMRegressor", [floats([1, 4])], {**SUM, "one_class": 1}, op_domain=ML)
+    np.testing.assert_array_equal(gradients_at(case)[0], [[0, 0]])
