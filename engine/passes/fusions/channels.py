@@ -13,11 +13,13 @@ import onnx_ir as ir
 from onnxgrad.engine.ir.signatures import AttributeValue
 from onnxgrad.engine.passes.purity import is_training
 from onnxgrad.engine.passes.queries import Array, constant_value, is_float, single_reader
+from onnxgrad.engine.passes.rewrite import Match
 
 Doubles = npt.NDArray[np.float64]
 Attributes = Mapping[str, AttributeValue]
 
 _SHARED_LIMIT = 1 << 16  # elements: weights with other readers are copied up to this size
+_LARGEST_SHIFT = 1024.0  # (x + c) @ w = x @ w + c @ w loses as many digits as c has more than x
 _PIECE = 1 << 20  # elements that are worked on at once in float64
 
 
@@ -75,6 +77,15 @@ def batch_norm_affine(y: ir.Value) -> tuple[Doubles, Doubles] | None:
 def may_replace(w: ir.Value) -> bool:
     """Whether another constant in the place of this one does not make the model much larger."""
     return single_reader(w) or (w.const_value is not None and w.const_value.size <= _SHARED_LIMIT)
+
+
+def takes_shift(w: ir.Value, shift: Doubles, bias: Doubles) -> Match:
+    """Whether weights may answer a shift of their input by this bias instead."""
+    return Match.all(
+        Match.when(w.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), "the dtype has too few digits"),
+        Match.when(bool((np.abs(shift) <= _LARGEST_SHIFT).all()), "the input is shifted far"),
+        Match.when(fits(bias, w.dtype), "the bias is too large"),
+    )
 
 
 def takes(w: Array, factor: Doubles) -> bool:

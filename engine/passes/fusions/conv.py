@@ -17,12 +17,12 @@ from onnxgrad.engine.passes.fusions.channels import (
     scaled,
     summand_along,
     takes,
+    takes_shift,
 )
 from onnxgrad.engine.passes.queries import Array, constant_value, dim, is_float, rank
 from onnxgrad.engine.passes.rewrite import ANY, Builder, Leaf, Match, Ops, Output, Pattern, Rewrite
 
 _CONVS = ("Conv", "ConvTranspose")
-_LARGEST_SHIFT = 1024.0  # conv(x + c) = conv(x) + conv(c) loses as many digits as c has more than x
 
 
 @dataclass(frozen=True)
@@ -367,10 +367,8 @@ def _takes_shift(
         return Match.no("the bias is no constant")
     return Match.all(
         Match.when(not shift.any() or _is_unpadded(h), "the input is padded"),
-        Match.when(w.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), "the dtype has too few digits"),
-        Match.when(bool((np.abs(shift) <= _LARGEST_SHIFT).all()), "the input is shifted far"),
         Match.when(kernel.takes(factor, of_inputs=True), "the weights lose precision"),
-        Match.when(fits(bias + kernel.response(shift), w.dtype), "the bias is too large"),
+        takes_shift(w, shift, bias + kernel.response(shift)),
     )
 
 

@@ -16,11 +16,11 @@ from onnxgrad.engine.passes.fusions.channels import (
     scaled,
     summand_along,
     takes,
+    takes_shift,
 )
 from onnxgrad.engine.passes.queries import Array, broadcasts_into, constant_value, dim, is_float, rank
 from onnxgrad.engine.passes.rewrite import ANY, Builder, Leaf, Match, Ops, Output, Pattern, Rewrite
 
-_LARGEST_SHIFT = 1024.0  # (x + c) @ w = x @ w + c @ w loses as many digits as c has more than x
 _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})
 
 
@@ -263,10 +263,14 @@ class FoldInputScaleIntoMatMul(Rewrite):
 
 
 def _input_factor(m: ir.Value, h: ir.Value, x: ir.Value, c: ir.Value) -> Doubles | None:
-    product, size = product_of(h), rank(x)
-    if product is None or not size or dim(x, product.input_axis) != product.rows:
-        return None
-    return factor_along(m.producer(), c, size, product.input_axis, product.rows)
+    product = _product_with(x, h)
+    return None if product is None else factor_along(m.producer(), c, rank(x) or 0, product.input_axis, product.rows)
+
+
+def _product_with(x: ir.Value, h: ir.Value) -> Product | None:
+    """The product, where `x` has the size of its input already, before anything is broadcast with it."""
+    product = product_of(h)
+    return None if product is None or dim(x, product.input_axis) != product.rows else product
 
 
 class FoldInputShiftIntoGemm(Rewrite):
@@ -301,10 +305,8 @@ class FoldInputShiftIntoGemm(Rewrite):
 
 
 def _input_shift(m: ir.Value, h: ir.Value, x: ir.Value, c: ir.Value) -> Doubles | None:
-    product, size = product_of(h), rank(x)
-    if product is None or not size or dim(x, product.input_axis) != product.rows:
-        return None
-    return summand_along(m.producer(), c, size, product.input_axis, product.rows)
+    product = _product_with(x, h)
+    return None if product is None else summand_along(m.producer(), c, rank(x) or 0, product.input_axis, product.rows)
 
 
 class FoldInputBatchNormIntoGemm(Rewrite):
@@ -341,10 +343,8 @@ def _takes_shift(product: Product, w: ir.Value, b: ir.Value | None, factor: Doub
     if bias is None or not _stays_small(bias, response):
         return Match.no("the bias is no constant, or would grow")
     return Match.all(
-        Match.when(w.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), "the dtype has too few digits"),
-        Match.when(bool((np.abs(shift) <= _LARGEST_SHIFT).all()), "the input is shifted far"),
         Match.when(product.takes(factor, of_rows=True), "the weights lose precision"),
-        Match.when(fits(bias + response, w.dtype), "the bias is too large"),
+        takes_shift(w, shift, bias + response),
     )
 
 
