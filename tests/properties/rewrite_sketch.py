@@ -132,7 +132,7 @@ class Sketch:
         numbers = [self.random.randint(low, high) for _ in range(math.prod(shape))]
         if self.chance(0.3) and low <= one <= high:
             numbers = [one] * len(numbers)
-        array = np.array(numbers, DTYPES[dtype]).reshape(shape)
+        array: np.ndarray = np.array(numbers, DTYPES[dtype]).reshape(shape)
         if self.model.mode == "huge" and dtype == FLOAT and self.chance(0.3):
             array = np.abs(array) * np.float32(1e20) if low > 0 else array * np.float32(self.random.choice(HUGE))
         return array

@@ -28,7 +28,7 @@ class Probe:
         return model
 
 
-def probe(text: str, left: str, *, opset: int = 18, imports: str = "", **constants: np.ndarray) -> Probe:
+def probe(text, left, opset=18, imports="", **constants):
     """`x: float[2] -> y: float[2] { y = Relu(x) }` in ONNX text, and the operators that are left, as "Add Mul"."""
     return Probe(text, tuple(sorted(left.split())), opset, imports, constants)
 
