@@ -109,7 +109,7 @@ def compare(before: ir.Model, after: ir.Model, runs: int, shapes: Shapes, seed: 
     found: list[Difference] = []
     for run in range(runs):
         inputs, want = _first_run(before, first, shapes, seed + run)
-        found.extend(_differences(want, second(inputs), run))
+        found.extend(differences(want, second(inputs), run))
     if found:
         table = "\n      ".join(map(str, found))
         raise EquivalenceError(f"The optimized model gives other values:\n      {table}")
@@ -172,7 +172,8 @@ def _random(value: ir.Value, shapes: Shapes, sizes: dict[str, int], size: int, r
     return random.integers(0, 2, dims).astype(dtype.numpy())
 
 
-def _differences(want: Mapping[str, Feed], got: Mapping[str, Feed], run: int) -> list[Difference]:
+def differences(want: Mapping[str, Feed], got: Mapping[str, Feed], run: int) -> list[Difference]:
+    """The outputs of a run that differ by more than rounding."""
     found = []
     for name, expected in want.items():
         actual = got[name]

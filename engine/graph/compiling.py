@@ -12,7 +12,16 @@ from onnxgrad.engine.graph.callback import CallbackFunction
 from onnxgrad.engine.graph.compiled import GraphFunction
 from onnxgrad.engine.graph.execution import Execution, Observation
 from onnxgrad.engine.graph.lowering import Lowered, lower, needed
-from onnxgrad.engine.graph.optimization import finish, for_inference, level_of, lower_with, providers_of, tuning_of
+from onnxgrad.engine.graph.optimization import (
+    finish,
+    first_run,
+    for_inference,
+    level_of,
+    lower_with,
+    providers_of,
+    tuning_of,
+    warm_up,
+)
 from onnxgrad.engine.graph.options import GraphOptions
 from onnxgrad.engine.graph.outputs import OutputReader
 from onnxgrad.engine.graph.outspec import Outspec, Targets, read_outspec
@@ -45,8 +54,14 @@ def compile_function(
     observation = Observation([(node, tuple(next(names) for _ in outputs)) for node, outputs in shown], graph.observers)
     reader = output_reader(targets, graph, dict(zip(vars, lowered.targets, strict=False)))
     execution = Execution(
-        lowered, lambda: session_options(graph, tuning), tuple(reader.names.values()), observation=observation
+        lowered,
+        lambda: session_options(graph, tuning),
+        tuple(reader.names.values()),
+        observation=observation,
+        first_run=first_run(options, lowered, lambda: lower(graph, values, effects=effects, callbacks=callbacks)),
     )
+    if options.allocate_static_mem_after_graph_compile:
+        warm_up(execution)
     outputs = [output.var for output in targets.outputs]
     return GraphFunction(graph, execution, inputs, outputs, reader, single=targets.single)
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError
 from onnxgrad.engine.graph.callback import CallbackSlot
+from onnxgrad.engine.graph.first_run import FirstRun
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.lowering import Lowered
 from onnxgrad.engine.graph.shared_tensor import SharedTensor, VolatileTensor
@@ -66,7 +67,7 @@ class Execution:
     """A model that runs, one run at a time. It knows nothing of who waits for the results.
 
     returned: outputs that become arrays. kept: outputs that stay where they were computed. worker: does runs that
-    nobody waits for. guard: held while one runs.
+    nobody waits for. guard: held while one runs. first_run: what the first one verifies.
     """
 
     lowered: Lowered
@@ -76,6 +77,7 @@ class Execution:
     observation: Observation = field(default_factory=Observation)
     worker: Worker = field(default_factory=lambda: Worker("onnxgrad runs"))
     guard: threading.Lock = field(default_factory=threading.Lock)
+    first_run: FirstRun | None = None
 
     def __post_init__(self) -> None:
         lowered = self.lowered
@@ -90,6 +92,7 @@ class Execution:
             for index, source in enumerate(self._held)
             if isinstance(source, SharedTensor | VolatileTensor) and _tensor(source) not in self._updated
         ]
+        self._reads_only_feeds = not (self._held or self._updated or lowered.given)
         self._slots = [CallbackSlot(function, names) for function, names in lowered.callbacks]
         for slot in self._slots:
             slot.attach(self.callbacks)
@@ -125,19 +128,25 @@ class Execution:
         given: inputs that another model computed. Raises: ExecutionError, and nothing is updated; what a callback
         raises that is called at once, and everything is.
         """
-        self.refuse_recursion()
         with self.guard:
             self._running_in = threading.get_ident()
             try:
                 begin = time.perf_counter()
                 values = self._run(feeds, given)
                 self.seconds = time.perf_counter() - begin
-                self.observation.show(values)
+                if self.observation.nodes:
+                    self.observation.show(values)
                 for slot in self._slots:
                     slot.fire([values[name] for name in slot.outputs])
                 return values
             finally:
                 self._running_in = None
+
+    def warm_up(self, feeds: Feeds) -> None:
+        """A run whose results nobody sees: nothing is updated, and nobody is called. It takes the memory of runs."""
+        self.refuse_recursion()
+        with self.guard:
+            self._run(feeds, {}, for_nobody=True)
 
     def wait(self) -> None:
         """Return when all is done that was started. Raises: the first error of it, once."""
@@ -174,12 +183,14 @@ class Execution:
                 "a function is called by one of its own callbacks", fix="call it after wait(), or another function"
             )
 
-    def _run(self, feeds: Feeds, given: Mapping[str, Feed]) -> dict[str, Feed]:
+    def _run(self, feeds: Feeds, given: Mapping[str, Feed], for_nobody: bool = False) -> dict[str, Feed]:
         """One run of the model: parameters that it only reads keep their elements, those that it updates are locked.
 
         The first before the second, and the second in one order for all functions: nobody waits for each other.
         """
         executor = self._ready()
+        if self._reads_only_feeds and self.first_run is None:
+            return executor.run(feeds, (), ())
         locks = sorted({tensor.storage.lock for tensor in self._updated}, key=id)
         pinned = [(index, storage, storage.pin()) for index, storage in self._storages()]
         for lock in locks:
@@ -189,7 +200,12 @@ class Execution:
             for index, _, value in pinned:
                 held[index] = value
             buffers = [tensor.spare() for tensor in self._updated]
-            values = executor.run(feeds, [*held, *given.values()], buffers)
+            if self.first_run is None or for_nobody:
+                values = executor.run(feeds, [*held, *given.values()], buffers)
+            else:
+                values = self._checked(self.first_run, executor, feeds, [*held, *given.values()], buffers)
+            if for_nobody:
+                return values
             for tensor, buffer in zip(self._updated, buffers, strict=True):
                 tensor.commit(buffer)
         finally:
@@ -197,6 +213,15 @@ class Execution:
                 lock.release()
             for _, storage, value in pinned:
                 storage.unpin(value)
+        return values
+
+    def _checked(
+        self, first: FirstRun, executor: Executor, feeds: Feeds, held: list[Feed], buffers: list[DeviceValue]
+    ) -> dict[str, Feed]:
+        read = {**dict(zip(self._held_names, held, strict=False)), **feeds}
+        written = dict(zip(self.lowered.updates.values(), buffers, strict=True))
+        values = first.run(lambda: executor.run(feeds, held, buffers), read, written)
+        self.first_run = None
         return values
 
     def _storages(self) -> list[tuple[int, Storage]]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
+from onnxgrad.engine.graph.execution import Execution
+from onnxgrad.engine.graph.first_run import FirstRun, is_random
 from onnxgrad.engine.graph.lowering import Lowered, Transform
 from onnxgrad.engine.graph.options import GraphOptions
 from onnxgrad.engine.graph.sublinear import compute_twice
@@ -84,6 +86,21 @@ def finish(lowered: Lowered, options: GraphOptions) -> Tuning:
     if options.log_level > 0:
         logger.info("compiled %d nodes of graph %s at level %d", len(graph), graph.name, options.level)
     return tuning
+
+
+def first_run(options: GraphOptions, lowered: Lowered, plainly: Callable[[], Lowered]) -> FirstRun | None:
+    """What the first run verifies, if the options want it; `plainly` lowers without passes."""
+    is_compared = options.graph_opt_level < 0 and not is_random(lowered)
+    if not (is_compared or options.var_sanity_check_first_run):
+        return None
+    return FirstRun(lowered, bool(options.var_sanity_check_first_run), plainly() if is_compared else None)
+
+
+def warm_up(execution: Execution) -> None:
+    """Run once for nobody, if all inputs have values, so that the first call finds the memory it needs."""
+    inputs = execution.host_inputs
+    if not any(source.is_empty for source in inputs.values()):
+        execution.warm_up({name: source.array for name, source in inputs.items()})
 
 
 def for_inference(model: ir.Model, options: GraphOptions) -> ir.Model:

@@ -23,7 +23,7 @@ from onnxgrad.engine.runtime.host import HostNode, HostRegion
 from onnxgrad.engine.runtime.plan import Plan, Region, SessionRegion
 from onnxgrad.engine.runtime.probe import Probe, newest_ir_version
 from onnxgrad.engine.runtime.providers import Provider, choose_providers
-from onnxgrad.engine.runtime.session import Session, Tuning, create_session
+from onnxgrad.engine.runtime.session import DEFAULT_TUNING, Session, Tuning, create_session
 from onnxgrad.engine.runtime.source import INLINE_LIMIT, ModelSource
 from onnxgrad.engine.runtime.values import Array
 
@@ -39,7 +39,7 @@ class SessionOptions:
     profile: str = ""
     spinning: bool = True
     shared_arena: bool = False
-    tuning: Tuning = Tuning()
+    tuning: Tuning = DEFAULT_TUNING
 
     def open(self, source: ModelSource) -> Session:
         """A session with these options."""

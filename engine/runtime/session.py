@@ -52,6 +52,9 @@ class Tuning:
     keep_equal_nodes: bool = False
 
 
+DEFAULT_TUNING = Tuning()
+
+
 @dataclass(frozen=True, eq=False)
 class Session:
     """A session of onnxruntime with what is known about it. May be used by several threads.
@@ -127,7 +130,7 @@ class _Plan:
     profile: str = ""
     shared_arena: bool = False
     cached: bytes = b""  # the digest of the model, where its optimized graph is to be kept
-    tuning: Tuning = Tuning()
+    tuning: Tuning = DEFAULT_TUNING
     written: str = ""  # where to leave the optimized graph
 
 

@@ -114,12 +114,6 @@ def invalid_grad(op: GradientBuilder, node: ir.Node, index: int) -> ir.Value:
     return grad
 
 
-@gradient("Callback", domain=DOMAIN)
-def _callback(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
-    """Callbacks give back what they are given."""
-    return dys
-
-
 @gradient("AddUpdate", domain=DOMAIN)
 def _add_update(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """None that could be used: an update is no function."""
