@@ -141,45 +141,54 @@ class CrossEntropy(Loss):
         return shape[1]
 
 
+class _PerElement(Loss):
+    """The mean, or the sum, of one number for each element of the prediction. label: its dtype and shape."""
+
+    reduction: Reduction
+
+    def __post_init__(self) -> None:
+        _check_reduction(self.reduction)
+
+    @abstractmethod
+    def _each(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value: ...
+
+    def label_like(self, prediction: ir.Value) -> tuple[ir.DataType, ir.Shape]:
+        """As the prediction."""
+        if prediction.dtype is None or prediction.shape is None or not is_float(prediction):
+            raise ShapeError("a loss needs a floating-point output of known rank", where=describe_value(prediction))
+        return prediction.dtype, prediction.shape.copy()
+
+    def build(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
+        """See the class."""
+        each = self._each(op, prediction, label)
+        return (
+            op.ReduceMean(each, None, keepdims=0) if self.reduction == "mean" else op.ReduceSum(each, None, keepdims=0)
+        )
+
+
 @dataclass(frozen=True)
-class MSE(Loss):
+class MSE(_PerElement):
     """y = mean((prediction - label)^2), over all elements. label: dtype and shape of the prediction."""
 
     reduction: Reduction = "mean"
 
-    def __post_init__(self) -> None:
-        _check_reduction(self.reduction)
-
-    def label_like(self, prediction: ir.Value) -> tuple[ir.DataType, ir.Shape]:
-        """As the prediction."""
-        return _as_prediction(prediction)
-
-    def build(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
-        """See the class."""
+    def _each(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
         error = op.Sub(prediction, label)
-        return _reduce(op, op.Mul(error, error), self.reduction)
+        return op.Mul(error, error)
 
 
 @dataclass(frozen=True)
-class L1(Loss):
+class L1(_PerElement):
     """y = mean(|prediction - label|), over all elements. label: dtype and shape of the prediction."""
 
     reduction: Reduction = "mean"
 
-    def __post_init__(self) -> None:
-        _check_reduction(self.reduction)
-
-    def label_like(self, prediction: ir.Value) -> tuple[ir.DataType, ir.Shape]:
-        """As the prediction."""
-        return _as_prediction(prediction)
-
-    def build(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
-        """See the class."""
-        return _reduce(op, op.Abs(op.Sub(prediction, label)), self.reduction)
+    def _each(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
+        return op.Abs(op.Sub(prediction, label))
 
 
 @dataclass(frozen=True)
-class BCEWithLogits(Loss):
+class BCEWithLogits(_PerElement):
     """y = mean(max(x, 0) - x t + log(1 + exp(-|x|))): binary cross entropy of sigmoid(x), finite for every finite x.
 
     prediction: logits x; an output made by a Sigmoid is taken before it. label t: dtype and shape of the prediction, in
@@ -196,20 +205,14 @@ class BCEWithLogits(Loss):
         if not (math.isfinite(self.positive_weight) and self.positive_weight > 0):
             raise OptionError(f"positive_weight must be a positive number, not {self.positive_weight}")
 
-    def label_like(self, prediction: ir.Value) -> tuple[ir.DataType, ir.Shape]:
-        """As the prediction."""
-        return _as_prediction(prediction)
-
-    def build(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
-        """See the class."""
+    def _each(self, op: Builder, prediction: ir.Value, label: ir.Value) -> ir.Value:
         x, t = prediction, label
         tail = op.Log(op.Add(op.Exp(op.Neg(op.Abs(x))), 1.0))
         if self.positive_weight == 1:
-            each = op.Add(op.Sub(op.Relu(x), op.Mul(x, t)), tail)
-        else:  # (1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0))
-            scale = op.Add(op.Mul(t, self.positive_weight - 1.0), 1.0)
-            each = op.Add(op.Mul(op.Sub(1.0, t), x), op.Mul(scale, op.Add(tail, op.Relu(op.Neg(x)))))
-        return _reduce(op, each, self.reduction)
+            return op.Add(op.Sub(op.Relu(x), op.Mul(x, t)), tail)
+        # (1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0))
+        scale = op.Add(op.Mul(t, self.positive_weight - 1.0), 1.0)
+        return op.Add(op.Mul(op.Sub(1.0, t), x), op.Mul(scale, op.Add(tail, op.Relu(op.Neg(x)))))
 
     def check_labels(self, label: np.ndarray, prediction: ir.Value) -> None:
         """Labels are probabilities."""
@@ -218,16 +221,6 @@ class BCEWithLogits(Loss):
                 f"BCEWithLogits takes labels between 0 and 1, not {label.min()} to {label.max()}",
                 where=describe_value(prediction),
             )
-
-
-def _as_prediction(prediction: ir.Value) -> tuple[ir.DataType, ir.Shape]:
-    if prediction.dtype is None or prediction.shape is None or not is_float(prediction):
-        raise ShapeError("a loss needs a floating-point output of known rank", where=describe_value(prediction))
-    return prediction.dtype, prediction.shape.copy()
-
-
-def _reduce(op: Builder, each: ir.Value, reduction: Reduction) -> ir.Value:
-    return op.ReduceMean(each, None, keepdims=0) if reduction == "mean" else op.ReduceSum(each, None, keepdims=0)
 
 
 def _check_reduction(reduction: str) -> None:

@@ -80,10 +80,7 @@ def skip_layer_normalization(
 ) -> Grads:
     """y = LayerNormalization(t) gamma + beta, t = x + skip + bias, which is output 3:  dx = d(skip) = d(bias) = dt"""
     x, skip, gamma, beta, bias = [*node.inputs, None, None][:5]
-    assert gamma is not None
-    standard, total = _skipped(op, node, (x, skip, bias), centred=True)
-    dt, d_gamma, d_beta = _scaled(op, (total, gamma, beta), standard, dy, d_mean, d_inverse)
-    dt = _plus(op, dt, d_total)
+    dt, d_gamma, d_beta = _skipped(op, node, (x, skip, bias), (gamma, beta), (dy, d_mean, d_inverse, d_total))
     return dt, dt, d_gamma, d_beta, dt
 
 
@@ -98,21 +95,28 @@ def skip_simplified_layer_normalization(
 ) -> Grads:
     """y = RMSNormalization(t) gamma, t = x + skip + bias, which is output 3:  dx = d(skip) = d(bias) = dt"""
     x, skip, gamma, bias = [*node.inputs, None][:4]
-    assert gamma is not None
-    standard, total = _skipped(op, node, (x, skip, bias), centred=False)
-    dt, d_gamma, _ = _scaled(op, (total, gamma, None), standard, dy, None, d_inverse)
-    dt = _plus(op, dt, d_total)
+    dys = (dy, None, d_inverse, d_total)
+    dt, d_gamma, _ = _skipped(op, node, (x, skip, bias), (gamma, None), dys, centred=False)
     return dt, dt, d_gamma, dt
 
 
 def _skipped(
-    op: GradientBuilder, node: ir.Node, parts: tuple[Optional, ...], centred: bool
-) -> tuple[Standard, ir.Value]:
-    """The sum of `parts`, standardized over its last axis, and the sum itself."""
+    op: GradientBuilder,
+    node: ir.Node,
+    parts: tuple[Optional, ...],
+    affine: tuple[Optional, Optional],
+    dys: tuple[Optional, Optional, Optional, Optional],
+    centred: bool = True,
+) -> tuple[Optional, Optional, Optional]:
+    """Gradients of t, gamma and beta for y = z gamma + beta, z = t standardized over its last axis, t = sum(parts)."""
+    gamma, beta = affine
+    assert gamma is not None
     total = op.Sum(*(part for part in parts if part is not None))
     epsilon = node.attributes.get_float("epsilon", 1e-12)
-    axes = [rank(total) - 1]
-    return standardize(op, cast(op, total, wide_type(total)), axes, epsilon, centred), total
+    standard = standardize(op, cast(op, total, wide_type(total)), [rank(total) - 1], epsilon, centred)
+    dy, d_mean, d_inverse, d_total = dys
+    dt, d_gamma, d_beta = _scaled(op, (total, gamma, beta), standard, dy, d_mean, d_inverse)
+    return _plus(op, dt, d_total), d_gamma, d_beta
 
 
 def _plus(op: GradientBuilder, a: Optional, b: Optional) -> Optional:
