@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,13 @@ class OutputReader:
     names: Mapping[Var, str]
     borrowed: Mapping[Var, Source] = field(default_factory=dict)
 
+    def taker(self, vars: Sequence[Var]) -> Callable[[Mapping[str, Feed], Mapping[str, Feed]], list[Array]]:
+        """What takes the values of these variables from the outputs and the feeds of a run."""
+        if not self.borrowed:
+            names = [self.names[var] for var in vars]
+            return lambda values, feeds: [_array(values[name]) for name in names]
+        return lambda values, feeds: [self.read(var, values, feeds) for var in vars]
+
     def read(self, var: Var, values: Mapping[str, Feed], feeds: Mapping[str, Feed]) -> Array:
         """The value of `var`. Lists, for sequences, are given as they are."""
         source = self.borrowed.get(var)
@@ -72,4 +79,8 @@ class OutputReader:
             value = source.ort_value  # type: ignore[attr-defined]  # every other source holds a tensor
         else:
             value = values[self.names[var]]
-        return value if isinstance(value, np.ndarray) else as_array(value)
+        return _array(value)
+
+
+def _array(value: Feed) -> Array:
+    return value if isinstance(value, np.ndarray) else as_array(value)

@@ -37,7 +37,7 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to do."""
-        return not self._tasks and not self._is_busy
+        return not self._tasks and not self._is_busy  # in this order: a task is taken out when the worker is busy
 
     @property
     def is_current(self) -> bool:
@@ -46,7 +46,7 @@ class Worker:
 
     def drain(self) -> None:
         """Wait until nothing is left to do. A task that calls it does not wait for itself."""
-        if self.is_current:
+        if self.is_idle or self.is_current:
             return
         with self._changed:
             while self._tasks or self._is_busy:
@@ -54,6 +54,8 @@ class Worker:
 
     def raise_error(self) -> None:
         """Raise the first error of the tasks so far; once."""
+        if self._error is None:
+            return
         with self._changed:
             error, self._error = self._error, None
         if error is not None:
@@ -67,8 +69,8 @@ class Worker:
                 if not self._tasks and not self._changed.wait_for(lambda: bool(self._tasks), timeout=_IDLE):
                     self._thread = None
                     return
-                task = self._tasks.popleft()
                 self._is_busy = True
+                task = self._tasks.popleft()
             try:
                 task()
             except BaseException as error:  # raised again where the work is waited for

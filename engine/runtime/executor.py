@@ -58,13 +58,17 @@ class _BoundExecutor:
     """One session: addresses of inputs and buffers are bound once for each set of them."""
 
     def __init__(self, session: Session, wiring: Wiring) -> None:
+        from onnxruntime import OrtValue
+
         self._session, self._wiring = session, wiring
         self._device = session.device
         self._on_cpu = session.device.kind == "cpu"
         known = {*wiring.arrays, *wiring.kept, *wiring.written}
         forgotten = tuple(port.name for port in session.signature.outputs if port.name not in known)
         self._stays = (*wiring.kept, *forgotten)
-        self._made = (*wiring.arrays, *wiring.kept)
+        plain_outputs = {port.name for port in session.signature.outputs if is_plain(port.type)}
+        self._arrays = [(name, name in plain_outputs) for name in wiring.arrays]
+        self._wrap = OrtValue
         self._plain = {port.name: is_plain(port.type) for port in session.signature.inputs}
         self._bindings: OrderedDict[tuple[int, ...], tuple[IOBinding, Sequence[Feed], Sequence[OrtValue]]] = (
             OrderedDict()
@@ -118,14 +122,12 @@ class _BoundExecutor:
         binding.synchronize_outputs()
 
     def _results(self, binding: "IOBinding") -> dict[str, Feed]:
-        from onnxruntime import OrtValue
-
         values = binding.get_outputs_as_ortvaluevector()
         found: dict[str, Feed] = {}
-        arrays = len(self._wiring.arrays)
-        for index, name in enumerate(self._made):
-            value = OrtValue(values[index])
-            found[name] = to_numpy(value) if index < arrays else value
+        for index, (name, is_plain) in enumerate(self._arrays):
+            found[name] = values[index].numpy() if is_plain else to_numpy(self._wrap(values[index]))
+        for index, name in enumerate(self._wiring.kept, len(self._arrays)):
+            found[name] = self._wrap(values[index])
         self._bind_made(binding)
         return found
 
