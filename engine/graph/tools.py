@@ -21,6 +21,7 @@ from onnxgrad.engine.graph.traversal import (
     graph_traversal,
     node_sequence,
     set_priority_to_id,
+    set_sublinear_memory_endpoint,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "replace_vars",
     "set_inter_graph_transformer",
     "set_priority_to_id",
+    "set_sublinear_memory_endpoint",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError
-from onnxgrad.engine.graph.marks import PRIORITY
+from onnxgrad.engine.graph.marks import ENDPOINT, PRIORITY
 from onnxgrad.engine.graph.node import Node, list_of, number_of, same_graph
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.partition.regions import captured_values
@@ -165,3 +165,8 @@ def in_priority_order(graph: ir.Graph) -> bool:
     graph.remove(nodes)
     graph.extend(order)
     return True
+
+
+def set_sublinear_memory_endpoint(var: Var) -> None:
+    """Keep a value where others are computed twice: a cut for the option enable_sublinear_memory_opt. In place."""
+    var.value.meta[ENDPOINT] = True
