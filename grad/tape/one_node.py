@@ -14,7 +14,10 @@ from onnxgrad.engine.graph.operand import Dim
 from onnxgrad.engine.graph.signature import OPSET, VERSIONS, signature_of
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.functions import adopt_functions
+from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.serialize import serialize
+from onnxgrad.engine.optimize import optimize_for_inference
+from onnxgrad.engine.partition.prepare import inline_functions
 from onnxgrad.engine.runtime.probe import newest_ir_version
 from onnxgrad.grad.registry import GradientBuilder
 
@@ -99,13 +102,37 @@ def _symbol(dim: str | None) -> ir.SymbolicDim:
 
 
 def _of_composite(body: object, specs: Sequence[Spec | None]) -> OneNode:
+    """A copy of the graph. Where all sizes are known, so are they inside, from elements of inputs too."""
     assert isinstance(body, Composite)
     model = clone(ir.Model(body.graph, ir_version=newest_ir_version()))
     graph = model.graph
-    for value, spec in zip(graph.inputs, specs, strict=True):
+    given = list(graph.inputs)
+    op = GradientBuilder(graph, share=True, before=next(iter(graph), None))
+    for index, (value, spec) in enumerate(zip(list(given), specs, strict=True)):
         if spec is None:
             raise InputError(f"an input of {body!r} is missing", where=value.name or "")
-    return OneNode(graph, GradientBuilder(graph, share=True), tuple(graph.inputs), tuple(graph.outputs))
+        if spec.value is not None:
+            given[index] = op.constant(spec.value)
+            ir.convenience.replace_all_uses_with(value, given[index])
+            graph.inputs.remove(value)
+        elif spec.dims is not None and all(isinstance(dim, int) for dim in spec.dims):
+            value.shape = ir.Shape([dim for dim in spec.dims if isinstance(dim, int)])
+    if all(value.shape is not None and value.shape.is_static() for value in graph.inputs):
+        return _of_sizes(model, given)
+    return OneNode(graph, GradientBuilder(graph, share=True), tuple(given), tuple(graph.outputs))
+
+
+def _of_sizes(model: ir.Model, given: Sequence[ir.Value]) -> OneNode:
+    """The graph of a model whose inputs have sizes, with all constants that follow from them."""
+    names = [value.name for value in given]
+    inline_functions(model)
+    model = optimize_for_inference(model)
+    infer_shapes(model)
+    graph = model.graph
+    inputs = {value.name: value for value in graph.inputs}
+    op = GradientBuilder(graph, share=True)
+    known = [inputs[name] if name in inputs else op.constant(0) for name in names]  # which nothing reads
+    return OneNode(graph, op, tuple(known), tuple(graph.outputs))
 
 
 def attributes_of(op_type: str, domain: str, given: Mapping[str, object]) -> dict[str, AttributeValue]:
@@ -142,8 +169,12 @@ def model_of(node: OneNode) -> ir.Model:
 
 
 def model_bytes(model: ir.Model) -> bytes:
-    """The model for onnxruntime; shapes of outputs, which hold for all inputs of these ranks, are left out."""
+    """The model for onnxruntime, without shapes of what it computes: names of sizes that two functions both use would
+    make it take memory of one size for another."""
     proto = serialize(model)
+    del proto.graph.value_info[:]
+    for function in proto.functions:
+        del function.value_info[:]
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")

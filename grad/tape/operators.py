@@ -6,11 +6,12 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GradientRuleMissing
+from onnxgrad.engine.errors import GradientRuleMissing, ShapeError
 from onnxgrad.engine.graph.operand import Call, Dim, Operand, apply
 from onnxgrad.grad.registry import RULES, changes
 from onnxgrad.grad.tape.backward_graph import BackwardGraph, Operator, ShapeQuery, make_backward_graph
@@ -78,7 +79,7 @@ def lookup_grad_rule(op_type: str, domain: str = "") -> GradRule | None:
 
 class _Cache(threading.local):
     def __init__(self) -> None:
-        self.graphs: LeastRecent[BackwardGraph | GradientRuleMissing | bool] = LeastRecent(GRAPHS)
+        self.graphs: LeastRecent[_Entry] = LeastRecent(GRAPHS)
 
 
 CACHE = _Cache()
@@ -86,6 +87,8 @@ CACHE = _Cache()
 
 def find_backward(call: Call, outputs: Sequence[Tensor], requires: Sequence[bool], level: int) -> Backward | None:
     """The gradient of a call, for a tape of that level; None where no input has one. See tape.BackwardSource."""
+    if not any(map(_is_float, outputs)):
+        return None
     rule = _GRAD_RULES.get((call.domain, call.op_type))
     if rule is not None and not _is_overruled(call):
         inputs = tuple(untracked(v, level) if isinstance(v, Tensor) else v for v in call.inputs)
@@ -97,6 +100,11 @@ def find_backward(call: Call, outputs: Sequence[Tensor], requires: Sequence[bool
     if isinstance(graph, GradientRuleMissing):
         return _Missing(graph, len(call.inputs), len(outputs))
     return None if graph is None else _GraphBackward(graph, call, outputs, level)
+
+
+def _is_float(output: Tensor) -> bool:
+    kind = output.element_type
+    return kind is None or kind.is_floating_point()
 
 
 def _is_overruled(call: Call) -> bool:
@@ -125,14 +133,29 @@ def backward_graph_of(
         codes,
         tuple([_code(output) for output in outputs]),
         tuple(requires),
-        tuple([None if value is None else value.tobytes() for value in known]),
+        _bytes_of(known),
         pattern,
         changes(),
     )
-    found = CACHE.graphs.find(key)
-    if found is None:
-        found = CACHE.graphs.keep(key, _make(call, outputs, requires, known, pattern))
-    return None if isinstance(found, bool) else found
+    found = CACHE.graphs.find(key) or CACHE.graphs.keep(key, _make(call, outputs, requires, known, pattern))
+    if found is _Made.FOR_SHAPES:
+        shapes = [None if v is None else v.shape for v in (*call.inputs, *outputs)]
+        known = [v if isinstance(v, np.ndarray) and v.dtype.kind in "iub" else None for v in call.inputs]
+        exact = _Pattern(tuple(shapes[: len(call.inputs)]), tuple(shapes[len(call.inputs) :]))
+        by_shape = (key, exact, _bytes_of(known))
+        found = CACHE.graphs.find(by_shape) or CACHE.graphs.keep(by_shape, _make(call, outputs, requires, known, exact))
+    return None if isinstance(found, _Made) else found
+
+
+def _bytes_of(values: Sequence[np.ndarray | None]) -> tuple[bytes | None, ...]:
+    return tuple([None if value is None else value.tobytes() for value in values])
+
+
+class _Made(Enum):
+    """What is known of an operator that has no backward graph."""
+
+    NOTHING = "nothing to compute"
+    FOR_SHAPES = "a graph for all shapes cannot be made, one for each can"
 
 
 def _make(
@@ -141,15 +164,25 @@ def _make(
     requires: Sequence[bool],
     known: Sequence[np.ndarray | None],
     pattern: _Pattern | None,
-) -> BackwardGraph | GradientRuleMissing | bool:
-    dims = [*pattern.inputs, pattern.output] if pattern is not None else [None] * (len(call.inputs) + len(outputs))
-    specs = [None if v is None else _spec(v, d, value) for v, d, value in zip(call.inputs, dims, known, strict=False)]
-    made = [_spec(output, d, None) for output, d in zip(outputs, dims[len(specs) :], strict=False)]
-    operator = Operator(call.op_type, call.domain, call.attributes, tuple(specs), tuple(s for s in made if s))
+) -> _Entry:
+    dims = [*pattern.inputs, *pattern.outputs] if pattern is not None else [None] * (len(call.inputs) + len(outputs))
+    given = zip(call.inputs, dims, known, strict=False)
+    specs = tuple([None if v is None else _spec(v, d, value) for v, d, value in given])
+    made = tuple([_spec(output, d, None) for output, d in zip(outputs, dims[len(specs) :], strict=False)])
+    operator = Operator(call.op_type, call.domain, call.attributes, specs, made)
     try:
-        return make_backward_graph(operator, requires) or False
+        return make_backward_graph(operator, requires) or _Made.NOTHING
     except GradientRuleMissing as error:
         return GradientRuleMissing(error.what, where=error.where, why=error.why, fix=error.fix)
+    except ShapeError:
+        shapes = [value.shape for value in (*call.inputs, *outputs) if value is not None]
+        if not all(map(_is_static, shapes)) or all(spec is None or _is_static(spec.dims) for spec in (*specs, *made)):
+            raise
+        return _Made.FOR_SHAPES
+
+
+def _is_static(shape: Sequence[Dim] | None) -> bool:
+    return shape is not None and all(isinstance(size, int) for size in shape)
 
 
 def _spec(value: Operand | np.ndarray, dims: tuple[Dim, ...] | None, known: np.ndarray | None) -> Spec:
@@ -174,6 +207,8 @@ def _known_value(call: Call, index: int) -> np.ndarray | None:
     value = call.inputs[index]
     if not isinstance(value, np.ndarray) or value.size > _SMALL:
         return None
+    if call.domain == COMPOSITE:
+        return None  # shapes, which a graph is not to be made for if one does for all
     if value.dtype.kind in "iub":
         return None if index in _DYNAMIC.get(call.op_type, ()) else value
     return value if index in _STATIC_FLOATS.get(call.op_type, ()) else None
@@ -181,10 +216,13 @@ def _known_value(call: Call, index: int) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class _Pattern:
-    """How the shapes of operands agree with that of the output: names of its axes, 1 where they are broadcast."""
+    """How the shapes of operands agree with that of the output: names of its axes, 1 where they are broadcast.
+
+    Or all sizes, where a graph is made for them.
+    """
 
     inputs: tuple[tuple[Dim, ...] | None, ...]
-    output: tuple[Dim, ...]
+    outputs: tuple[tuple[Dim, ...] | None, ...]
 
 
 def _broadcast_pattern(call: Call, outputs: Sequence[Tensor]) -> _Pattern | None:
@@ -197,7 +235,7 @@ def _broadcast_pattern(call: Call, outputs: Sequence[Tensor]) -> _Pattern | None
     axes = tuple([f"s{axis}" for axis in range(len(shape))])
     aligned = len(shape) - 2 if call.op_type == "MatMul" else len(shape)
     inputs = tuple([_aligned(value, shape, axes, aligned) for value in call.inputs])
-    return _Pattern(inputs, axes)
+    return _Pattern(inputs, (axes,))
 
 
 def _aligned(
@@ -286,19 +324,21 @@ class _Zeros:
 
 def shape_of(value: Operand | np.ndarray) -> np.ndarray | Operand:
     """The shape, to be kept in the place of the tensor; an operand while a function is traced and it is not known."""
-    shape = value.shape
-    if shape is not None and all(isinstance(size, int) for size in shape):
-        return np.asarray(shape, np.int64)
+    if _is_static(value.shape):
+        return np.asarray(value.shape, np.int64)
     return apply("Shape", (value,), outputs=1)[0]
 
 
 def _answer(query: ShapeQuery, value: Operand | np.ndarray | None) -> np.ndarray | Operand:
     assert value is not None
     shape = value.shape
-    if STATE.tracer is not None and not (shape is not None and all(isinstance(size, int) for size in shape)):
+    if not _is_static(shape):
         attributes = {} if query.op_type == "Size" else {"start": query.start, "end": query.end}
         return apply(query.op_type, (value,), attributes, outputs=1)[0]
     assert shape is not None
     if query.op_type == "Size":
         return np.asarray(math.prod(size for size in shape if isinstance(size, int)), np.int64)
     return np.asarray(shape[query.start : query.end], np.int64)
+
+
+_Entry = BackwardGraph | GradientRuleMissing | _Made
