@@ -34,8 +34,9 @@ class BatchNorm(Module):
             return one(x, "BatchNormalization", *given, self.running_mean, self.running_var, epsilon=self.eps)
         if not isinstance(x, Tensor):
             raise GraphError("BatchNorm cannot update its statistics in a graph", where=repr(x), fix="eval(), og.trace")
-        state = (self.running_mean, self.running_var)
-        # with a momentum of 0 the running values that come out are those of the batch
+        # With a momentum of 0 the running values that come out are those of the batch. What goes in is written to by
+        # onnxruntime, where the values that come out are no outputs of the graph: they are values of their own.
+        state = (self.running_mean * 0.0, self.running_var * 0.0)
         y, mean, variance = several(
             x, 3, "BatchNormalization", *given, *state, epsilon=self.eps, momentum=0.0, training_mode=1
         )
