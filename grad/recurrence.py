@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
+from onnxgrad.engine.ir.bodies import add_input, add_output, body_builder
 from onnxgrad.engine.ir.builder import Builder, describe
 from onnxgrad.grad.registry import GradientBuilder, Grads
-from onnxgrad.grad.subgraphs import add_input, add_output, body_builder, remove_dead
+from onnxgrad.grad.subgraphs import remove_dead
 
 _END = 2**62
 _DEFAULTS: dict[str, tuple[float, ...]] = {

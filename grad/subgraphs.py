@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError
+from onnxgrad.engine.ir.bodies import add_input, add_output, body_builder
 from onnxgrad.engine.ir.builder import Builder, describe
 from onnxgrad.engine.ir.conditions import known_condition
 from onnxgrad.engine.ir.names import Names
@@ -65,31 +66,6 @@ def replay(op: GradientBuilder, body: ir.Graph, label: str) -> Replay:
     inner = GradientBuilder(copy, parent=op, share=True)
     inner.pull_back, inner.scope = op.pull_back, label
     return Replay(inner, inputs, outputs)
-
-
-def body_builder(op: Builder, label: str) -> Builder:
-    """A builder that writes a new sub-graph."""
-    inner = Builder(ir.Graph([], [], nodes=[], name=label), parent=op)
-    inner.scope = label
-    return inner
-
-
-def add_input(op: Builder, name: str, type_: ir.TypeProtocol | None, shape: ir.Shape | None = None) -> ir.Value:
-    """A new input of the sub-graph that `op` writes."""
-    value = ir.Value(name=op.names.fresh(name), type=type_, shape=shape)
-    op.graph.inputs.append(value)
-    return value
-
-
-def add_output(op: Builder, value: ir.Value) -> None:
-    """Make `value` the next output of the graph: through an Identity if it comes from outside or is one already."""
-    producer = value.producer()
-    if producer is None or producer.graph is not op.graph or value.is_graph_output():
-        identity = ir.node("Identity", [value])
-        op.insert(identity)
-        identity.outputs[0].type, identity.outputs[0].shape = value.type, value.shape
-        value = identity.outputs[0]
-    op.graph.outputs.append(value)
 
 
 def remove_dead(

@@ -15,7 +15,7 @@ from onnxgrad.engine.graph.signature import Attribute, Parameter, Signature, ope
 _HEADER = '''"""Every operator of the ONNX specification as a function. Written by engine/graph/stubs.py."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import onnx_ir as ir
@@ -63,7 +63,9 @@ def _function(name: str, domain: str) -> Iterator[str]:
     kind = "_Kind" if signature.parameters else "Operand"
     several = f"tuple[{kind}, ...]"
     document = _first_sentence(signature)
-    if signature.op_type == "Split":
+    if any(attribute.kind == ir.AttributeType.GRAPH for attribute in signature.attributes.values()):
+        yield from _define(name, [*arguments, "outputs: int | None = None"], "Any", document)  # as many as a body gives
+    elif signature.op_type == "Split":
         yield from _define(name, [*arguments, "outputs: int | None = None"], several, document)
     elif most == 1:
         yield from _define(name, [*arguments, "outputs: int | None = None"], kind, document)

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxgrad.engine.ir.bodies import add_input, add_output
 from onnxgrad.engine.ir.conditions import known_condition
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.subgraphs import (
     Replay,
     add,
-    add_input,
-    add_output,
     all_inputs,
     captured,
     replay,
@@ -154,8 +153,9 @@ def scan(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     body = sweep.body
     axes = {name: _per_slot(node, name, size) for name, size in _slots(node, first, count).items()}
     feeds: list[tuple[ir.Value, ir.Value, int, int]] = []
+    counts = not sweep.scanned and not any(_is_read(value) for value in body.inputs)  # then one tells how many rounds
     for index, value in enumerate(body.inputs):
-        if not (value.uses() or value.is_graph_output()):
+        if not _is_read(value) and not (counts and index == first):
             continue
         if index < first:
             feeds.append((value, _record_scan(op, node, index), 0, 1))
@@ -182,6 +182,10 @@ def scan(op: GradientBuilder, node: ir.Node, *dys: ir.Value | None) -> Grads:
     )
     operands = [*(initial[i] for i in sweep.states), *sweep.outer, *(xs[i] for i in sweep.slices)]
     return _collect(op, operands, results)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def _slots(node: ir.Node, first: int, count: int) -> dict[str, int]:
