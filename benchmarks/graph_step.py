@@ -40,16 +40,16 @@ def weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {name: (rng.standard_normal(shape) * 0.05).astype(np.float32) for name, shape in shapes.items()}
 
 
-def by_hand(values: dict[str, np.ndarray]) -> og.GraphFunction:
+def by_hand(values: dict[str, np.ndarray]) -> og.GraphFunction[list[np.ndarray]]:
     """A training step as a program writes it."""
     graph = og.Graph()
     x, label = graph.input("x", "float32", ("N", 784)), graph.input("label", "int64", ("N",))
     w1, b1, w2, b2 = parameters = [graph.param(og.SharedTensor(value, name=name)) for name, value in values.items()]
     logits = og.op.Relu(x @ w1 + b1) @ w2 + b2
-    loss = og.op.SoftmaxCrossEntropyLoss(logits, label, outputs=1)
+    loss = og.op.SoftmaxCrossEntropyLoss(logits, label)
     rate = og.SharedScalar(-0.01)
     grads = og.gradients(loss, parameters)
-    updates = [og.add_update(p, grad, beta=rate) for p, grad in zip(parameters, grads, strict=True)]
+    updates = [og.add_update(p, grad, beta=rate) for p, grad in zip(parameters, grads, strict=True) if grad is not None]
     return graph.compile([x, label], [og.copy_output(loss), *updates])
 
 

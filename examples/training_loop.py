@@ -35,7 +35,7 @@ def main() -> float:
     w1, b1, w2, b2 = variables = [graph.param(p) for p in parameters]
     hidden = og.op.Relu(x.astype("float32") / 255.0 @ w1 + b1)
     logits = hidden @ w2 + b2
-    loss = og.op.SoftmaxCrossEntropyLoss(logits, label, outputs=1)
+    loss = og.op.SoftmaxCrossEntropyLoss(logits, label)
 
     # Gradient descent with momentum: v = MOMENTUM * v + grad, w = w - rate * v. The rate can be changed at any time.
     rate = og.SharedScalar(-RATE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -13,16 +13,15 @@ from onnxgrad.engine.graph.arguments import Arguments
 from onnxgrad.engine.graph.dump import dump_model
 from onnxgrad.engine.graph.execution import Execution
 from onnxgrad.engine.graph.memory_plan import MemoryPlan, plan_memory
-from onnxgrad.engine.graph.outputs import OutputReader, PendingOutput
+from onnxgrad.engine.graph.outputs import OutputReader, PendingRun
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.call_signature import Feed
-from onnxgrad.engine.runtime.values import Array
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
 
-Result: TypeAlias = "Array | list[Array] | PendingOutput | list[PendingOutput] | None"
+R = TypeVar("R")
 Hook = Callable[[], object]
 
 
@@ -39,13 +38,13 @@ class Stage(Protocol):
         """The end of the run; None for one that failed."""
 
 
-class GraphFunction:
+class GraphFunction(Generic[R]):
     """A part of a graph that can be called: `f(x)` or `f(x=x)`. Made by `graph.compile`.
 
     A call returns the values of the outspec's copy_outputs: a list, or one value where the outspec is one copy_output.
-    It returns when the run and its callbacks are over. With `auto_wait = False` it returns at once, and what it returns
-    are PendingOutputs, which have their values after `wait()`. Runs of one function follow each other in the order of
-    the calls; any number of functions of a graph may exist, and run at the same time.
+    It returns when the run and its callbacks are over. `f.start(x)` returns at once: a PendingRun, which has the result
+    after `f.wait()`. Runs of one function follow each other in the order of the calls; any number of functions of a
+    graph may exist, and run at the same time.
 
     Raises (when called): InputError for inputs that do not fit; ExecutionError when a node fails: then nothing is
     updated. What callbacks raise is raised by the call, or by `wait`.
@@ -63,7 +62,6 @@ class GraphFunction:
         stage: Stage | None = None,
     ) -> None:
         self.graph = graph
-        self.auto_wait = True
         self._execution, self._stage = execution, stage
         by_name = {var.name: var for var in graph.inputs}
         host = {name: (by_name[name], source) for name, source in execution.host_inputs.items()}
@@ -74,24 +72,58 @@ class GraphFunction:
         self._before: Hook | None = None
         self._after: Hook | None = None
         self._shapes: Mapping[str, tuple[int, ...]] = {}
-        graph.functions.add(self)
+        graph.functions.add(self)  # type: ignore[arg-type]  # whatever it returns
         weakref.finalize(self, execution.finish)
 
-    def __call__(self, *args: object, **named: object) -> Result:
+    def __call__(self, *args: object, **named: object) -> R:
         """Run with these inputs. With the option fake_next_exec: take the memory for it, and return None."""
         feeds = self._arguments.read(args, named)
         execution = self._execution
         execution.refuse_recursion()
         if self.graph.options.fake_next_exec:
-            self.graph.options.fake_next_exec = 0
-            execution.finish()
-            return execution.warm_up(feeds)
+            return cast(R, self._take_memory(feeds))
         if self._before is not None:
             self._before()
-        result = self._run(feeds) if self.auto_wait else self._start(feeds)
+        if not execution.worker.is_idle:
+            execution.worker.drain()
+        turn = 0 if self._stage is None else self._stage.admit()
+        values = _run_once(execution, self._stage, turn, feeds)
+        self._note_shapes(feeds)
+        execution.wait()
+        result = self._take(values, feeds)
         if self._after is not None:
             self._after()
-        return result
+        return cast(R, result[0] if self._single else result)
+
+    def start(self, *args: object, **named: object) -> PendingRun[R]:
+        """Start a run with these inputs, which are copied unless their HostTensor borrows, and do not wait for it.
+
+        Raises: InputError for inputs that do not fit; what happens in the run is raised by `wait`.
+        """
+        feeds = self._arguments.read(args, named)
+        execution, stage = self._execution, self._stage
+        execution.refuse_recursion()
+        if self._before is not None:
+            self._before()
+        owned = {name: self._own(name, value) for name, value in feeds.items()}
+        turn = 0 if stage is None else stage.admit()
+        self._note_shapes(feeds)
+        pending: PendingRun[R] = PendingRun()
+        take, single = self._take, self._single  # the task does not keep the function alive
+
+        def task() -> None:
+            try:
+                values = _run_once(execution, stage, turn, owned)
+                result = take(values, owned)
+            except BaseException as error:
+                pending.fail(error)
+                raise
+            pending.arrive(cast(R, result[0] if single else result))
+
+        execution.worker.submit(task)
+        if self._after is not None:
+            self._after()
+        return pending
 
     def wait(self) -> Self:
         """Return when all runs are over, and their callbacks. Raises: the first error of them, once."""
@@ -154,7 +186,7 @@ class GraphFunction:
 
     @property
     def after(self) -> Hook | None:
-        """A function without arguments that is called after each run, or after its start without `auto_wait`."""
+        """A function without arguments that is called after each run, or after its start."""
         return self._after
 
     @after.setter
@@ -193,37 +225,10 @@ class GraphFunction:
         """Where each part of the model runs, why there, and what was done so that it runs; has str() and to_dict()."""
         return self._execution.explain()
 
-    def _run(self, feeds: dict[str, Feed]) -> Result:
-        execution = self._execution
-        if not execution.worker.is_idle:
-            execution.worker.drain()
-        turn = 0 if self._stage is None else self._stage.admit()
-        values = _run_once(execution, self._stage, turn, feeds)
-        self._note_shapes(feeds)
-        execution.wait()
-        found = self._take(values, feeds)
-        return found[0] if self._single else found
-
-    def _start(self, feeds: dict[str, Feed]) -> Result:
-        owned = {name: self._own(name, value) for name, value in feeds.items()}
-        pending = {var: PendingOutput(var.name) for var in self._outputs}
-        execution, stage, reader = self._execution, self._stage, self._reader  # the task does not keep the function
-        turn = 0 if stage is None else stage.admit()
-        self._note_shapes(feeds)
-
-        def task() -> None:
-            try:
-                values = _run_once(execution, stage, turn, owned)
-            except BaseException as error:
-                for output in pending.values():
-                    output.fail(error)
-                raise
-            for var, output in pending.items():
-                output.arrive(reader.read(var, values, owned))
-
-        execution.worker.submit(task)
-        found = [pending[var] for var in self._outputs]
-        return found[0] if self._single else found
+    def _take_memory(self, feeds: dict[str, Feed]) -> None:
+        self.graph.options.fake_next_exec = 0
+        self._execution.finish()
+        self._execution.warm_up(feeds)
 
     def _note_shapes(self, feeds: Mapping[str, Feed]) -> None:
         self._shapes = {name: value.shape for name, value in feeds.items() if isinstance(value, np.ndarray)}

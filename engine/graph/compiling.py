@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
@@ -29,6 +29,9 @@ from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.assemble import SessionOptions
 from onnxgrad.engine.runtime.session import Tuning
+from onnxgrad.engine.runtime.values import Array
+
+Result: TypeAlias = Array | list[Array]
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 def compile_function(
     graph: Graph, inputs: Sequence[Var] | None, outspec: Outspec | Sequence[Outspec], optimize_for_inference: bool
-) -> GraphFunction:
+) -> GraphFunction[Result]:
     """See Graph.compile."""
     targets = read_outspec(graph, outspec)
     vars = read_vars(targets, graph)

@@ -6,16 +6,17 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, overload, runtime_checkable
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GraphError, OptionError
+from onnxgrad.engine.errors import GraphError
+from onnxgrad.engine.graph.bodies import add_with_bodies
 from onnxgrad.engine.graph.callback import CallbackFunction
 from onnxgrad.engine.graph.callback_nodes import insert_callback
 from onnxgrad.engine.graph.compiled import GraphFunction
-from onnxgrad.engine.graph.compiling import compile_function
+from onnxgrad.engine.graph.compiling import Result, compile_function
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.marks import PRIORITY
 from onnxgrad.engine.graph.operand import (
@@ -27,17 +28,17 @@ from onnxgrad.engine.graph.operand import (
     stop_running_without_operands,
 )
 from onnxgrad.engine.graph.options import options_from_environment, user_data_from_environment
-from onnxgrad.engine.graph.outspec import Outspec, copy_output
+from onnxgrad.engine.graph.outspec import CopyOutput, Effect, Outspec, copy_output
 from onnxgrad.engine.graph.parts import Part, compile_parts
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.signature import OPSET, VERSIONS
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.runtime.values import Array
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.execution import Observer
-    from onnxgrad.engine.ir.signatures import AttributeValue
 
 _INITIALIZER = 1024  # elements: larger constants become initializers
 _NUMBERS = itertools.count()
@@ -79,7 +80,7 @@ class Graph:
         self.options = options_from_environment()
         self.dependencies: dict[ir.Value, list[ir.Value]] = {}
         self.observers: list[Observer] = []
-        self.functions: weakref.WeakSet[GraphFunction] = weakref.WeakSet()
+        self.functions: weakref.WeakSet[GraphFunction[Result]] = weakref.WeakSet()
         self._priority = 0
         self._builders = [Builder(self.ir, share=True)]
 
@@ -191,10 +192,11 @@ class Graph:
         Raises: GraphError for a variable of another graph; ShapeError for operands that do not fit.
         """
         inputs = [None if value is None else self._value(value) for value in call.inputs]
-        attributes = {name: self._attribute(value) for name, value in call.attributes.items()}
+        if any(callable(value) for value in call.attributes.values()):
+            return tuple(Var(self, value) for value in add_with_bodies(self, call.op_type, inputs, call.attributes))
         if call.domain:
             self.ir.opset_imports.setdefault(call.domain, VERSIONS.get(call.domain, 1))
-        values = self.builder.node(call.op_type, *inputs, outputs=call.outputs, domain=call.domain, **attributes)
+        values = self.builder.node(call.op_type, *inputs, outputs=call.outputs, domain=call.domain, **call.attributes)  # type: ignore[arg-type]
         if self._priority and (node := values[0].producer()) is not None:
             node.meta[PRIORITY] = min(node.meta.get(PRIORITY, self._priority), self._priority)
         return tuple(Var(self, value) for value in values)
@@ -225,11 +227,6 @@ class Graph:
         self.ir.register_initializer(value)
         return value
 
-    def _attribute(self, value: object) -> AttributeValue:
-        if callable(value):
-            raise OptionError("a body is written with graph.body(function, ...)")
-        return value  # type: ignore[return-value]
-
     def check_own(self, var: Var) -> None:
         """Raises: GraphError for a variable of another graph."""
         if var.graph is not self:
@@ -237,6 +234,29 @@ class Graph:
                 f"{var!r} belongs to graph {var.graph.name!r}, not to {self.name!r}",
                 fix="build both in one graph, or clone one into the other (og.tools.import_vars)",
             )
+        place = var.value.graph
+        if place is not self.ir and all(builder.graph is not place for builder in self._builders):
+            raise GraphError(f"{var!r} belongs to a body that is finished", fix="let the body return it")
+
+    @overload
+    def compile(
+        self,
+        inputs: Sequence[Var] | None,
+        outspec: CopyOutput,
+        *,
+        copy: bool = ...,
+        optimize_for_inference: bool = ...,
+    ) -> GraphFunction[Array]: ...
+
+    @overload
+    def compile(
+        self,
+        inputs: Sequence[Var] | None,
+        outspec: Effect | Sequence[Outspec],
+        *,
+        copy: bool = ...,
+        optimize_for_inference: bool = ...,
+    ) -> GraphFunction[list[Array]]: ...
 
     def compile(
         self,
@@ -245,7 +265,7 @@ class Graph:
         *,
         copy: bool = False,
         optimize_for_inference: bool = False,
-    ) -> GraphFunction:
+    ) -> GraphFunction[Array] | GraphFunction[list[Array]]:
         """A function that computes what the outspec says.
 
         inputs: the positional arguments, all inputs that are needed and have no value; None: arguments by name only.
@@ -258,23 +278,41 @@ class Graph:
         is not needed; ExecutionError for what onnxruntime refuses.
         """
         del copy
-        return compile_function(self, inputs, outspec, optimize_for_inference)
+        return compile_function(self, inputs, outspec, optimize_for_inference)  # type: ignore[return-value]
 
-    def compile_outonly(self, vars: Var | Sequence[Var], inputs: Sequence[Var] | None = None) -> GraphFunction:
+    @overload
+    def compile_outonly(self, vars: Var, inputs: Sequence[Var] | None = ...) -> GraphFunction[Array]: ...
+
+    @overload
+    def compile_outonly(
+        self, vars: Sequence[Var], inputs: Sequence[Var] | None = ...
+    ) -> GraphFunction[list[Array]]: ...
+
+    def compile_outonly(
+        self, vars: Var | Sequence[Var], inputs: Sequence[Var] | None = None
+    ) -> GraphFunction[Array] | GraphFunction[list[Array]]:
         """A function that returns the values of these variables: a list, or one value for one variable."""
-        outspec = copy_output(vars) if isinstance(vars, Var) else [copy_output(var) for var in vars]
-        return self.compile(inputs, outspec)
+        if isinstance(vars, Var):
+            return self.compile(inputs, copy_output(vars))
+        return self.compile(inputs, [copy_output(var) for var in vars])
 
-    def compile_multi_part(self, parts: Sequence[Part]) -> list[GraphFunction]:
+    def compile_multi_part(self, parts: Sequence[Part]) -> list[GraphFunction[Result]]:
         """Functions that run in turn: each `(inputs, outspec)`, as for `compile`, goes on from what those before made.
 
         Every value is computed by the first part that needs it, and stays on the device until the last part that reads
-        it has run; an input that a part does not name is that of the part before which read it. Parts run in their order, 0, 1, ..., and part 0 may begin anew at any time. Parameters are read when
-        a part runs: what a part updates is seen by those after it.
+        it has run; an input that a part does not name is that of the part before which read it. Parts run in their
+        order, 0, 1, ..., and part 0 may begin anew at any time. Parameters are read when a part runs: what a part
+        updates is seen by those after it.
 
         Raises: GraphError as `compile`, and (when called) for a part out of its turn.
         """
         return compile_parts(self, parts)
+
+    @overload
+    def callback(self, vars: Var, function: Callable[..., object] | CallbackFunction) -> Var: ...
+
+    @overload
+    def callback(self, vars: Sequence[Var], function: Callable[..., object] | CallbackFunction) -> tuple[Var, ...]: ...
 
     def callback(
         self, vars: Var | Sequence[Var], function: Callable[..., object] | CallbackFunction
@@ -288,7 +326,7 @@ class Graph:
         return insert_callback(self, vars, function)
 
     def clear_device_memory(self) -> None:
-        """Let every function of this graph wait, and let go of the memory of its runs, which the next run takes again."""
+        """Wait for every function of this graph, and let go of the memory of runs; the next run takes it again."""
         for function in list(self.functions):
             function.clear_device_memory()
 

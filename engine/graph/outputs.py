@@ -1,10 +1,10 @@
-"""What runs return: arrays, or outputs that have them later."""
+"""What runs return: arrays, at once or later."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Source
 
 
-class PendingOutput:
-    """One output of one run: it has its value when the run is over (`function.wait()`)."""
+R = TypeVar("R")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._array: Array | None = None
+
+class PendingRun(Generic[R]):
+    """A run that was started: it has its result when it is over (`function.wait()`)."""
+
+    def __init__(self) -> None:
+        self._result: tuple[R] | None = None
         self._failure: BaseException | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the value has arrived."""
-        return self._array is not None
+        """Whether the result has arrived."""
+        return self._result is not None
 
-    def get(self) -> Array:
-        """The value. Raises: GraphError if it has not arrived, or the run failed."""
-        if self._array is None:
+    def get(self) -> R:
+        """What the call would have returned. Raises: GraphError if it has not arrived, or the run failed."""
+        if self._result is None:
             if self._failure is not None:
-                raise GraphError(f"output {self.name!r} did not arrive: the run failed") from self._failure
-            raise GraphError(f"output {self.name!r} has not arrived yet", fix="function.wait() first")
-        return self._array
+                raise GraphError("the result did not arrive: the run failed") from self._failure
+            raise GraphError("the result has not arrived yet", fix="function.wait() first")
+        return self._result[0]
 
-    def arrive(self, array: Array) -> None:
-        """Take the value."""
-        self._array = array
+    def arrive(self, result: R) -> None:
+        """Take the result."""
+        self._result = (result,)
 
     def fail(self, error: BaseException) -> None:
-        """There will be no value."""
+        """There will be no result."""
         self._failure = error
 
     def __repr__(self) -> str:
-        return f"<PendingOutput {self.name!r}, {'ready' if self.is_ready else 'not ready'}>"
+        return f"<PendingRun, {'ready' if self.is_ready else 'not ready'}>"
 
 
 @dataclass(frozen=True)

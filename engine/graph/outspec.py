@@ -22,7 +22,8 @@ class CopyOutput:
     borrow_mem: bool = False
 
 
-Outspec: TypeAlias = "Var | CopyOutput | tuple[Var, Callable[..., object] | CallbackFunction]"
+Effect: TypeAlias = "Var | tuple[Var, Callable[..., object] | CallbackFunction]"
+Outspec: TypeAlias = "CopyOutput | Effect"
 
 
 def copy_output(var: Var, borrow_mem: bool = False) -> CopyOutput:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError
 from onnxgrad.engine.graph.compiled import GraphFunction
-from onnxgrad.engine.graph.compiling import callback_positions, output_reader, read_vars, session_options
+from onnxgrad.engine.graph.compiling import Result, callback_positions, output_reader, read_vars, session_options
 from onnxgrad.engine.graph.execution import Execution
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.lowering import Copy, lower, needed, with_gradients
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Part: TypeAlias = "tuple[Sequence[Var] | None, Outspec | Sequence[Outspec]]"
 
 
-def compile_parts(graph: Graph, parts: Sequence[Part]) -> list[GraphFunction]:
+def compile_parts(graph: Graph, parts: Sequence[Part]) -> list[GraphFunction[Result]]:
     """See Graph.compile_multi_part."""
     if not parts:
         raise GraphError("there are no parts to compile", fix="[(inputs, outspec), ...]")
@@ -38,7 +38,7 @@ def compile_parts(graph: Graph, parts: Sequence[Part]) -> list[GraphFunction]:
     wanted = [[next(found) for _ in values] for values in wanted]
     cuts = _cut(whole, wanted, [{var.name for var in inputs or ()} for inputs, _ in parts])
     turns = _Turns(len(parts), {key: part for part, cut in enumerate(cuts) for key in map(_name, cut.given)})
-    functions = []
+    functions: list[GraphFunction[Result]] = []
     for index, (inputs, _) in enumerate(parts):
         piece = _Piece(index, targets[index], reads[index], wanted[index], cuts[index])
         functions.append(_compile_part(graph, whole, piece, inputs, turns))
@@ -100,7 +100,7 @@ def _asks_shape(node: ir.Node, made: Collection[ir.Value]) -> bool:
 
 def _compile_part(
     graph: Graph, whole: Copy, piece: _Piece, inputs: Sequence[Var] | None, turns: _Turns
-) -> GraphFunction:
+) -> GraphFunction[Result]:
     read = piece.wanted[: len(piece.vars)]
     effects = piece.wanted[len(piece.vars) :]
     callbacks = callback_positions(piece.targets, piece.vars)

@@ -43,8 +43,13 @@ READS = {
 @pytest.mark.parametrize("lazy", [False, True], ids=["eager", "lazy"])
 @pytest.mark.parametrize("name", READS)
 def test_C1_a_value_can_be_read_only_while_its_callback_runs(name, lazy):
-    kept = []
-    run(og.lazy_callback(kept.append) if lazy else lambda value: kept.append(value) or value.get())
+    kept: list[og.ValueProxy] = []
+
+    def callback(value):
+        kept.append(value)
+        value.get()
+
+    run(og.lazy_callback(callback) if lazy else callback)
     with pytest.raises(GraphError, match="after the callback had returned"):
         READS[name](kept[0])
 
@@ -58,8 +63,7 @@ def test_C1_a_run_waits_until_the_callback_has_done_with_the_value_before():
         assert opened.wait(10)
 
     function = graph.compile([x], [(y, callback), og.copy_output(y)])
-    function.auto_wait = False
-    pending = [function(np.full((1, 3), k, np.float32))[0] for k in range(5)]
+    pending = [function.start(np.full((1, 3), k, np.float32)) for k in range(5)]
     assert not pending[3].is_ready
     opened.set()
     function.wait()
@@ -67,10 +71,15 @@ def test_C1_a_run_waits_until_the_callback_has_done_with_the_value_before():
 
 
 def test_C2_an_eager_callback_runs_on_a_worker_and_a_lazy_one_where_the_run_is():
-    threads = {}
-    run(lambda value: threads.update(eager=threading.get_ident()) or value.get())
-    run(og.lazy_callback(lambda value: threads.update(lazy=threading.get_ident())))
-    assert threads["lazy"] == threading.get_ident() != threads["eager"]
+    threads: list[int] = []
+
+    def callback(value):
+        threads.append(threading.get_ident())
+        value.get()
+
+    run(callback)
+    run(og.lazy_callback(callback))
+    assert threads[1] == threading.get_ident() != threads[0]
 
 
 def test_Q5_lazy_callbacks_are_over_when_the_run_is_and_eager_ones_come_after():
@@ -84,8 +93,7 @@ def test_Q5_lazy_callbacks_are_over_when_the_run_is_and_eager_ones_come_after():
         value.get()
 
     function = graph.compile([x], [(y, eager), (y + 1.0, og.lazy_callback(lambda value: order.append("lazy")))])
-    function.auto_wait = False
-    function(X)
+    function.start(X)
     function._execution.worker.drain()
     assert order == ["lazy"]
     opened.set()
@@ -163,7 +171,7 @@ def test_C5_a_lazy_value_is_fetched_once():
 def test_C6_a_value_has_shape_dtype_and_device():
     seen = []
     run(og.lazy_callback(lambda value: seen.append((value.shape, value.dtype, value.device))))
-    assert seen == [((2, 3), np.float32, "cpu")]
+    assert seen == [((2, 3), np.dtype(np.float32), "cpu")]
 
 
 def test_C6_the_tensor_of_a_value_may_outlive_the_callback():
@@ -175,7 +183,7 @@ def test_C6_the_tensor_of_a_value_may_outlive_the_callback():
 def test_C7_a_proxy_of_an_array_can_be_read_at_any_time_and_is_on_no_device():
     proxy = ValueProxy.of_array(X)
     np.testing.assert_array_equal(proxy.get(), X)
-    assert (proxy.shape, proxy.dtype) == ((2, 3), np.float32)
+    assert (proxy.shape, proxy.dtype) == ((2, 3), np.dtype(np.float32))
     with pytest.raises(GraphError, match="on no device"):
         proxy.ort_value()
     with pytest.raises(GraphError, match="cannot be given another value"):
@@ -278,11 +286,13 @@ def test_C12_callbacks_are_called_in_the_order_in_which_values_are_computed():
     values, seen = [y], []
     for _ in range(5):
         values.append(values[-1] + 1.0)
-    outspec = [(value, lambda v, k=k: seen.append(k) or v.get()) for k, value in enumerate(values)]
-    function = graph.compile([x], outspec[::-1])
-    function.auto_wait = False
+
+    def callback(number):
+        return lambda value: seen.append(int(value.get().size and number))
+
+    function = graph.compile([x], [(value, callback(k)) for k, value in enumerate(values)][::-1])
     for _ in range(10):
-        function(X)
+        function.start(X)
     function.wait()
     assert seen == list(range(6)) * 10
 

@@ -11,7 +11,7 @@ import pytest
 
 import onnxgrad as og
 from onnxgrad.engine.errors import ExecutionError, GraphError, InputError, OptionError
-from onnxgrad.engine.graph.outputs import PendingOutput
+from onnxgrad.engine.graph.outputs import PendingRun
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -45,44 +45,41 @@ class Gate:
         assert self.opened.wait(10)
 
 
-def test_D1_a_call_without_auto_wait_returns_before_the_run_is_over(net):
+def test_D1_a_run_can_be_started_without_waiting_for_it(net):
     gate = Gate()
     function = net.graph.compile([net.x], [(net.y, gate), og.copy_output(net.y)])
-    function.auto_wait = False
-    (pending,) = function(X)
-    assert isinstance(pending, PendingOutput)
+    pending = function.start(X)
+    assert isinstance(pending, PendingRun)
     gate.opened.set()
-    np.testing.assert_array_equal(function.wait() and pending.get(), net(X))
+    function.wait()
+    np.testing.assert_array_equal(pending.get()[0], net(X))
 
 
 def test_D1_runs_of_one_function_follow_each_other_in_the_order_of_calls(net):
     function = net.graph.compile([net.x], og.copy_output(net.y))
-    function.auto_wait = False
-    pending = [function(X + k) for k in range(20)]
+    pending = [function.start(X + k) for k in range(20)]
     function.wait()
     for k, output in enumerate(pending):
         np.testing.assert_array_equal(output.get(), net(X + k))
 
 
-def test_D1_an_array_may_change_after_a_call_that_does_not_wait(net):
+def test_D1_an_array_may_change_when_the_run_is_started(net):
     gate = Gate()
     function = net.graph.compile([net.x], [(net.y, gate), og.copy_output(net.y)])
-    function.auto_wait = False
     given = X.copy()
-    first, second = function(given), function(given)
+    first, second = function.start(given), function.start(given)
     given[:] = 100
     gate.opened.set()
     function.wait()
-    np.testing.assert_array_equal(first[0].get(), net(X))
-    np.testing.assert_array_equal(second[0].get(), net(X))
+    np.testing.assert_array_equal(first.get()[0], net(X))
+    np.testing.assert_array_equal(second.get()[0], net(X))
 
 
 def test_D2_wait_returns_the_function_when_run_and_callbacks_are_over(net):
     seen = []
     function = net.graph.compile([net.x], (net.y, lambda value: seen.append(value.get())))
-    function.auto_wait = False
     for _ in range(3):
-        function(X)
+        function.start(X)
     assert function.wait() is function
     assert len(seen) == 3
 
@@ -96,8 +93,7 @@ def failing_function():
 
 def test_D2_an_asynchronous_error_is_raised_once():
     function = failing_function()
-    function.auto_wait = False
-    function(X[0], np.array(9))
+    function.start(X[0], np.array(9))
     with pytest.raises(ExecutionError, match="Gather"):
         function.wait()
     assert function.wait() is function
@@ -105,9 +101,8 @@ def test_D2_an_asynchronous_error_is_raised_once():
 
 def test_D2_a_failed_run_does_not_stop_those_after_it():
     function = failing_function()
-    function.auto_wait = False
-    function(X[0], np.array(9))
-    good = function(X[1], np.array(2))
+    function.start(X[0], np.array(9))
+    good = function.start(X[1], np.array(2))
     with pytest.raises(ExecutionError):
         function.wait()
     assert good.get() == X[1, 2]
@@ -121,8 +116,7 @@ def test_D3_dropping_the_last_reference_waits_for_the_run(net):
         seen.append(value.get())
 
     function = net.graph.compile([net.x], (net.y, slow))
-    function.auto_wait = False
-    function(X)
+    function.start(X)
     del function
     gc.collect()
     assert len(seen) == 1
@@ -140,8 +134,7 @@ def test_D4_the_time_of_the_last_run_is_known_when_it_is_over(net):
     gate = Gate()
     function = net.graph.compile([net.x], (net.y, gate))
     assert function.prev_exec_time == 0.0
-    function.auto_wait = False
-    function(X)
+    function.start(X)
     with pytest.raises(GraphError, match="when it is over"):
         _ = function.prev_exec_time
     gate.opened.set()
@@ -304,12 +297,11 @@ def test_D12_what_was_no_copy_output_is_no_output(net):
         function.outputs = [z]
 
 
-def test_D13_an_output_that_has_not_arrived_is_an_error(net):
+def test_D13_a_result_that_has_not_arrived_is_an_error(net):
     gate = Gate()
     function = net.graph.compile([net.x], [(net.y, gate), og.copy_output(net.y)])
-    function.auto_wait = False
-    function(X)
-    (second,) = function(X)
+    function.start(X)
+    second = function.start(X)
     assert not second.is_ready
     with pytest.raises(GraphError, match="has not arrived"):
         second.get()
@@ -318,10 +310,9 @@ def test_D13_an_output_that_has_not_arrived_is_an_error(net):
     assert second.is_ready
 
 
-def test_D13_an_output_of_a_failed_run_says_so():
+def test_D13_the_result_of_a_failed_run_says_so():
     function = failing_function()
-    function.auto_wait = False
-    pending = function(X[0], np.array(9))
+    pending = function.start(X[0], np.array(9))
     with pytest.raises(ExecutionError):
         function.wait()
     with pytest.raises(GraphError, match="the run failed"):
@@ -360,9 +351,10 @@ def test_Q27_memory_can_be_asked_of_any_function(net):
 
 
 def test_a_function_cannot_be_called_by_its_own_callback(net):
-    function = net.graph.compile([net.x], (net.y, lambda value: function(X)))
+    functions: list[og.GraphFunction] = []
+    functions.append(net.graph.compile([net.x], (net.y, lambda value: functions[0](X))))
     with pytest.raises(GraphError, match="its own callbacks"):
-        function(X)
+        functions[0](X)
 
 
 def test_an_output_of_a_constant_is_a_copy(net):

@@ -63,7 +63,7 @@ def test_a_reader_sees_whole_values_of_a_parameter_that_another_function_updates
 
     in_threads(write, watch, watch)
     assert max(spreads) == 0
-    assert w.get()[0] == 200
+    assert np.asarray(w)[0] == 200
 
 
 def test_updates_of_several_functions_are_all_counted():
@@ -78,7 +78,7 @@ def test_updates_of_several_functions_are_all_counted():
             function()
 
     in_threads(*[lambda f=f: work(f) for f in functions * 2])
-    assert [w.get()[0] for w in tensors] == [800, 800]
+    assert [np.asarray(w)[0] for w in tensors] == [800, 800]
 
 
 def test_functions_that_read_what_the_other_updates_do_not_wait_for_each_other():
