@@ -28,6 +28,8 @@ Dynamic = Mapping[str, Sequence[int] | Axes]
 class TracedFunction(Generic[_P, _R]):
     """A function that is captured into a graph and runs as that. Made by `og.trace`."""
 
+    __name__: str
+
     def __init__(
         self, function: Callable[_P, _R], dynamic: Dynamic | None, threads: int | None, max_captures: int
     ) -> None:

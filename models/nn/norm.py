@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, OptionError
 from onnxgrad.engine.graph.operand import Operand
@@ -101,4 +102,14 @@ class GroupNorm(Module):
 
     def __call__(self, x: Kind) -> Kind:
         """See the class."""
-        return one(x, "GroupNormalization", x, self.weight, self.bias, num_groups=self.groups, epsilon=self.eps)
+        precision = ir.DataType.DOUBLE if x.element_type == ir.DataType.DOUBLE else ir.DataType.FLOAT
+        return one(
+            x,
+            "GroupNormalization",
+            x,
+            self.weight,
+            self.bias,
+            num_groups=self.groups,
+            epsilon=self.eps,
+            stash_type=int(precision),
+        )

@@ -3,6 +3,7 @@
 import logging
 import re
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -129,7 +130,7 @@ def test_closed_over_tensors_are_read_at_each_call():
 
 def test_tensors_made_inside_are_constants():
     traced = og.trace(lambda x: x + og.Tensor([1.0, 2.0]))
-    np.testing.assert_allclose(traced(floats(2)).numpy(), floats(2) + np.float32([1, 2]))
+    np.testing.assert_allclose(traced(floats(2)).numpy(), floats(2) + np.array([1, 2], np.float32))
     (capture,) = (known for several in traced._captures.values() for known in several)
     assert len(capture.ports) == 1
 
@@ -169,7 +170,7 @@ def test_what_was_read_from_a_tensor_before_stays_as_it_was():
 def test_an_argument_that_is_set_is_set_for_the_caller():
     traced = og.trace(lambda x: x.set(x + 1))
     for tensor in (og.Tensor([1.0]), og.Tensor([5.0])):
-        before = tensor.item()
+        before = float(tensor)
         traced(tensor)
         assert tensor.item() == before + 1
     assert traced.captures == 1
@@ -214,14 +215,14 @@ def test_the_same_tensor_twice_is_one_tensor():
     assert traced(x, x).item() == 4
 
 
-READS = {
+READS: dict[str, Callable[[og.Tensor], object]] = {
     "numpy": lambda x: x.numpy(),
     "item": lambda x: x.item(),
     "bool": lambda x: x if x else -x,
     "float": float,
     "asarray": np.asarray,
     "tolist": lambda x: x.tolist(),
-    "dlpack": np.from_dlpack,
+    "dlpack": lambda x: x.__dlpack__(),
     "ort_value": lambda x: x.ort_value,
 }
 
@@ -345,8 +346,8 @@ def test_a_variable_of_a_graph_goes_through():
 
 def test_random_numbers_are_new_at_each_call():
     traced = og.trace(lambda: og.op.RandomNormal(shape=[8]))
-    first, second = traced().numpy(), traced().numpy()
-    assert not np.array_equal(first, second)
+    first, second = traced(), traced()
+    assert not np.array_equal(np.asarray(first), np.asarray(second))
 
 
 def test_two_draws_in_one_function_differ():

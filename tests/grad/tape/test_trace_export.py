@@ -111,7 +111,7 @@ def test_gradients_can_be_exported(tmp_path):
     weight = og.Tensor(floats(3))
 
     def gradient(x):
-        found = []
+        found: list[og.Tensor] = []
         with og.Grad() as grad:
             grad.wrt(x, callback=found.append)
             grad(og.op.Tanh(x * weight).sum())
