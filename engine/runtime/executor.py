@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import onnx_ir as ir
 
+from onnxgrad.engine.errors import ExecutionError
 from onnxgrad.engine.runtime.call_signature import Feed, TensorType, ValueType, describe_all, is_plain
 from onnxgrad.engine.runtime.failures import running_error
+from onnxgrad.engine.runtime.memory import copy
 from onnxgrad.engine.runtime.plan import Plan, SessionRegion
 from onnxgrad.engine.runtime.session import Session
 from onnxgrad.engine.runtime.values import Array, to_numpy, to_ort
@@ -124,8 +126,8 @@ class _BoundExecutor:
     def _results(self, binding: "IOBinding") -> dict[str, Feed]:
         values = binding.get_outputs_as_ortvaluevector()
         found: dict[str, Feed] = {}
-        for index, (name, is_plain) in enumerate(self._arrays):
-            found[name] = values[index].numpy() if is_plain else to_numpy(self._wrap(values[index]))
+        for index, (name, plain) in enumerate(self._arrays):
+            found[name] = values[index].numpy() if plain else to_numpy(self._wrap(values[index]))
         for index, name in enumerate(self._wiring.kept, len(self._arrays)):
             found[name] = self._wrap(values[index])
         self._bind_made(binding)
@@ -142,15 +144,18 @@ class _PlanExecutor:
         """See Executor."""
         values = self._plan.run({**feeds, **dict(zip(self._wiring.held, held, strict=True))})
         for name, buffer in zip(self._wiring.written, buffers, strict=True):
-            _write(buffer, values[name])
+            _copy_into(buffer, _placed(values[name]))
         kept = {name: _placed(values[name]) for name in self._wiring.kept}
         return {name: as_array(values[name]) for name in self._wiring.arrays} | kept
 
 
-def _write(buffer: "OrtValue", value: Feed) -> None:
-    from onnxruntime import copy_tensors
+def _copy_into(buffer: "OrtValue", value: Feed) -> None:
+    from onnxruntime import OrtValue
 
-    copy_tensors([_placed(value)], [buffer])
+    assert isinstance(value, OrtValue), "only tensors of numbers are written into memory that is given"
+    if value.shape() != buffer.shape():
+        raise ExecutionError(f"an output has shape {value.shape()}, the memory for it {buffer.shape()}")
+    copy(value, buffer)
 
 
 def _placed(value: Feed) -> Feed:
