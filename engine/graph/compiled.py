@@ -17,6 +17,7 @@ from onnxgrad.engine.graph.outputs import OutputReader, PendingRun
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.call_signature import Feed
+from onnxgrad.engine.runtime.profile import Profile
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.graph import Graph
@@ -220,6 +221,12 @@ class GraphFunction(Generic[R]):
         except GraphError:
             plan = None
         return dump_model(self._execution.lowered, plan)
+
+    def profile(self, *args: object, runs: int = 10, **named: object) -> Profile:
+        """Time per node for these inputs, after one run to warm up; has str() and to_dict(). Updates and callbacks do
+        not happen. Nodes are those that run, after onnxruntime's optimizer.
+        """
+        return self._execution.profile(self._arguments.read(args, named), runs)
 
     def explain(self) -> Explanation:
         """Where each part of the model runs, why there, and what was done so that it runs; has str() and to_dict()."""

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import onnx_ir as ir
@@ -25,8 +25,9 @@ from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.call_signature import CallSignature, Feed
 from onnxgrad.engine.runtime.executor import Executor, Wiring, as_array, make_executor
 from onnxgrad.engine.runtime.plan import Plan, SessionRegion
+from onnxgrad.engine.runtime.profile import Profile, profile_plan
 from onnxgrad.engine.runtime.source import read_source
-from onnxgrad.engine.runtime.values import Array, DeviceValue
+from onnxgrad.engine.runtime.values import Array, DeviceValue, to_numpy
 
 logger = logging.getLogger("onnxgrad.graph")
 
@@ -56,6 +57,8 @@ class Observation:
 
     def show(self, values: Feeds) -> None:
         """Call every observer for every node, in the order of the graph."""
+        if not self.observers:
+            return
         for node, names in self.nodes:
             shown = [as_array(values[name]) for name in names]
             for observer in self.observers:
@@ -134,8 +137,6 @@ class Execution:
                 begin = time.perf_counter()
                 values = self._run(feeds, given)
                 self.seconds = time.perf_counter() - begin
-                if self.observation.nodes:
-                    self.observation.show(values)
                 for slot in self._slots:
                     slot.fire([values[name] for name in slot.outputs])
                 return values
@@ -176,6 +177,16 @@ class Execution:
         assert self._explain is not None
         return self._explain()
 
+    def profile(self, feeds: Feeds, runs: int) -> Profile:
+        """Time per node, by a session of its own; nothing is updated, and nobody is called."""
+        source = read_source(self.lowered.model)
+
+        def make(path: str) -> Plan:
+            return assemble(source, self.lowered.model, None, replace(self.options(), profile=path))[0]
+
+        held = {name: to_numpy(source.ort_value) for name, source in zip(self._held_names, self._held, strict=True)}
+        return profile_plan(make, {**held, **feeds}, runs)
+
     def refuse_recursion(self) -> None:
         """Raises: GraphError when it is a callback of this function that asks for a run of it."""
         if self._running_in == threading.get_ident() or self.callbacks.is_current:
@@ -190,7 +201,9 @@ class Execution:
         """
         executor = self._ready()
         if self._reads_only_feeds and self.first_run is None:
-            return executor.run(feeds, (), ())
+            values = executor.run(feeds, (), ())
+            self.observation.show(values)
+            return values
         locks = sorted({tensor.storage.lock for tensor in self._updated}, key=id)
         pinned = [(index, storage, storage.pin()) for index, storage in self._storages()]
         for lock in locks:
@@ -206,6 +219,7 @@ class Execution:
                 values = self._checked(self.first_run, executor, feeds, [*held, *given.values()], buffers)
             if for_nobody:
                 return values
+            self.observation.show(values)  # an observer that raises keeps the parameters as they were
             for tensor, buffer in zip(self._updated, buffers, strict=True):
                 tensor.commit(buffer)
         finally:

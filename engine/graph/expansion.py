@@ -14,7 +14,7 @@ from onnxgrad.engine.ir.names import graphs_in
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.callback import CallbackFunction
-    from onnxgrad.engine.graph.graph import Source
+    from onnxgrad.engine.graph.source import Source
 
 DOMAIN = "onnxgrad"
 

@@ -6,7 +6,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, Self, overload, runtime_checkable
+from typing import TYPE_CHECKING, Self, overload
 
 import numpy as np
 import onnx_ir as ir
@@ -33,32 +33,18 @@ from onnxgrad.engine.graph.parts import Part, compile_parts
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
 from onnxgrad.engine.graph.signature import OPSET, VERSIONS
+from onnxgrad.engine.graph.source import Source
+from onnxgrad.engine.graph.tracking import note_origin
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.runtime.values import Array
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.execution import Observer
+    from onnxgrad.engine.ir.signatures import AttributeValue
 
 _INITIALIZER = 1024  # elements: larger constants become initializers
 _NUMBERS = itertools.count()
-
-
-@runtime_checkable
-class Source(Protocol):
-    """What stands behind an input of a graph and gives its value at run time: host tensors, parameters, scalars."""
-
-    @property
-    def element_type(self) -> ir.DataType:
-        """The ONNX type of the elements."""
-
-    @property
-    def static_shape(self) -> tuple[Dim, ...] | None:
-        """The shape, with names or None where it may change; None where not even the rank is known."""
-
-    @property
-    def source_name(self) -> str:
-        """What its variable is called, if that name is free."""
 
 
 class Graph:
@@ -80,6 +66,7 @@ class Graph:
         self.options = options_from_environment()
         self.dependencies: dict[ir.Value, list[ir.Value]] = {}
         self.observers: list[Observer] = []
+        self.tracks = 0  # blocks of og.plugins.track_nodes
         self.functions: weakref.WeakSet[GraphFunction[Result]] = weakref.WeakSet()
         self._priority = 0
         self._builders = [Builder(self.ir, share=True)]
@@ -192,13 +179,18 @@ class Graph:
         Raises: GraphError for a variable of another graph; ShapeError for operands that do not fit.
         """
         inputs = [None if value is None else self._value(value) for value in call.inputs]
-        if any(callable(value) for value in call.attributes.values()):
-            return tuple(Var(self, value) for value in add_with_bodies(self, call.op_type, inputs, call.attributes))
         if call.domain:
             self.ir.opset_imports.setdefault(call.domain, VERSIONS.get(call.domain, 1))
-        values = self.builder.node(call.op_type, *inputs, outputs=call.outputs, domain=call.domain, **call.attributes)  # type: ignore[arg-type]
-        if self._priority and (node := values[0].producer()) is not None:
+        if any(callable(value) for value in call.attributes.values()):
+            values = add_with_bodies(self, call.op_type, inputs, call.attributes)
+        else:
+            given: Mapping[str, AttributeValue] = call.attributes  # type: ignore[assignment]  # to_attributes checks
+            values = self.builder.node(call.op_type, *inputs, outputs=call.outputs, domain=call.domain, **given)
+        node = values[0].producer()
+        if self._priority and node is not None:
             node.meta[PRIORITY] = min(node.meta.get(PRIORITY, self._priority), self._priority)
+        if self.tracks and node is not None:
+            note_origin(node)
         return tuple(Var(self, value) for value in values)
 
     def _value(self, given: Operand | np.ndarray) -> ir.Value:

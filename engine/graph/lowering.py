@@ -17,7 +17,7 @@ from onnxgrad.engine.runtime.probe import newest_ir_version
 
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.callback import CallbackFunction
-    from onnxgrad.engine.graph.graph import Source
+    from onnxgrad.engine.graph.source import Source
     from onnxgrad.engine.ir.functions import Functions
 
 Value: TypeAlias = ir.Value

@@ -16,7 +16,7 @@ from onnxgrad.engine.runtime.executor import as_array
 from onnxgrad.engine.runtime.values import Array
 
 if TYPE_CHECKING:
-    from onnxgrad.engine.graph.graph import Source
+    from onnxgrad.engine.graph.source import Source
 
 
 R = TypeVar("R")

@@ -122,10 +122,11 @@ def signature_of(op_type: str, domain: str = "") -> Signature:
 def operators() -> Mapping[str, str]:
     """The names of all standard operators that are not deprecated, with their domains."""
     found: dict[str, str] = {}
-    for schema in defs.get_all_schemas():
-        if schema.domain in VERSIONS and not schema.deprecated and schema.since_version <= VERSIONS[schema.domain]:
-            found.setdefault(schema.name, schema.domain)
-    return dict(sorted(found.items()))
+    for name, domain in sorted({(schema.name, schema.domain) for schema in defs.get_all_schemas_with_history()}):
+        if domain in VERSIONS and defs.has(name, VERSIONS[domain], domain):
+            if not defs.get_schema(name, VERSIONS[domain], domain).deprecated:
+                found.setdefault(name, domain)
+    return found
 
 
 def _parameter(formal: defs.OpSchema.FormalParameter) -> Parameter:

@@ -11,8 +11,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GradientError, GraphError, OpsetError
-from onnxgrad.engine.graph.graph import Graph, Source
+from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.operand import Operand
+from onnxgrad.engine.graph.source import Source
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import describe, describe_value, is_float
 from onnxgrad.grad import reverse

@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import ExecutionError
-from onnxgrad.engine.graph.graph import Source
 from onnxgrad.engine.graph.lowering import Lowered, lower
+from onnxgrad.engine.graph.source import Source
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.direct import (

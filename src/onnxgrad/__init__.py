@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad import models
     from onnxgrad.engine import errors
     from onnxgrad.engine.compile import compile
-    from onnxgrad.engine.graph import op, tools
+    from onnxgrad.engine.graph import op, plugins, tools
     from onnxgrad.engine.graph.callback import ValueProxy, lazy_callback
     from onnxgrad.engine.graph.compiled import GraphFunction
     from onnxgrad.engine.graph.graph import Graph
@@ -57,6 +57,7 @@ _MODULES: dict[str, str] = {
     "nn": "onnxgrad.models.nn",
     "op": "onnxgrad.engine.graph.op",
     "optimizers": "onnxgrad.grad.optimizers",
+    "plugins": "onnxgrad.engine.graph.plugins",
     "schedules": "onnxgrad.models.finetune.schedule",
     "tools": "onnxgrad.engine.graph.tools",
 }
@@ -133,6 +134,7 @@ __all__ = [  # written out for type checkers
     "optimization_report",
     "optimize_for_inference",
     "optimizers",
+    "plugins",
     "quantize",
     "register_gradient",
     "replaced",
