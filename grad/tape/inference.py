@@ -112,7 +112,10 @@ def infer_output_attrs_fallible(
         _LOG.warning("something is missing for shape inference of %s: %s", op_type, error.why or error.what)
         count = outputs if outputs is not None else output_count(op_type, inputs, attributes, domain)
         return [Description(ir.DataType.UNDEFINED) for _ in range(count)], False
-    known = all(entry.shape is not None and all(isinstance(size, int) for size in entry.shape) for entry in found)
+    given = [entry for value in inputs if (entry := described(value)) is not None]
+    known = all(
+        entry.shape is not None and all(isinstance(size, int) for size in entry.shape) for entry in (*given, *found)
+    )
     return found, known and op_type != "Reshape"
 
 

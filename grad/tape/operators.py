@@ -17,7 +17,6 @@ from onnxgrad.grad.registry import RULES, changes
 from onnxgrad.grad.tape.backward_graph import BackwardGraph, Operator, ShapeQuery, make_backward_graph
 from onnxgrad.grad.tape.kernels import LeastRecent, attributes_key, code_of
 from onnxgrad.grad.tape.one_node import COMPOSITE, Spec
-from onnxgrad.grad.tape.state import STATE
 from onnxgrad.grad.tape.tape import Backward, Grads, untracked
 from onnxgrad.grad.tape.tensor import Tensor, run_call
 

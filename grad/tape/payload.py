@@ -40,7 +40,12 @@ def device_named(device: DeviceLike) -> Device:
         device = Device(found[1], int(found[2] or 0))
     if device.kind == "cuda" and (why := why_not_cuda()):
         raise ProviderError(f"there is no device {device.kind}:{device.index} here", why=why, fix='device="cpu"')
-    return device
+    return known_device(device)
+
+
+def known_device(device: Device) -> Device:
+    """HOST itself for the host, which is told by identity where it must be quick."""
+    return HOST if device.kind == "cpu" else device
 
 
 def payload_of(value: object, dtype: object = None, device: DeviceLike | None = None) -> tuple[RawTensor, Device]:
@@ -53,7 +58,7 @@ def payload_of(value: object, dtype: object = None, device: DeviceLike | None = 
     place = None if device is None else device_named(device)
     if is_ort_value(value) or (isinstance(value, SupportsDLPack) and not isinstance(value, np.ndarray | np.generic)):
         raw = raw_from_value(value)
-        here = device_of_raw(raw)
+        here = known_device(device_of_raw(raw))
         if wanted is not None and int(wanted) != raw.element_type():
             raw = raw_from_array(_cast(raw_to_array(raw), wanted), here, wanted)
         return (raw, here) if place is None or place == here else (moved(raw, place), place)
