@@ -83,14 +83,9 @@ class NumberRangeChecker(Observing):
             problem = self._problem(array)
             if problem:
                 made = origin(self.graph, node.name or "")
-                raise ExecutionError(
-                    f"{value.name!r} holds {problem}",
-                    where=describe(node),
-                    why=f"it is {describe_array(array)}",
-                    fix=f"the node was made here:\n{made}"
-                    if made
-                    else "og.plugins.track_nodes tells where it was made",
-                )
+                fix = f"the node was made here:\n{made}" if made else "og.plugins.track_nodes tells where it was made"
+                why = f"it is {describe_array(array)}"
+                raise ExecutionError(f"{value.name!r} holds {problem}", where=describe(node), why=why, fix=fix)
 
     def _problem(self, array: Array) -> str:
         if array.dtype.kind in "OSU" or not array.size:
@@ -105,7 +100,7 @@ class NumberRangeChecker(Observing):
 
 
 class TextDump(Observing):
-    """Writes a line for each output of each node into a file: node, type, shape, least, mean, largest, first elements."""
+    """Writes a line for each output of each node into a file: what it is, least, mean and largest, first elements."""
 
     def __init__(self, graph: Graph, file: str | Path | TextIO) -> None:
         super().__init__(graph)

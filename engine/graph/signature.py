@@ -123,9 +123,9 @@ def operators() -> Mapping[str, str]:
     """The names of all standard operators that are not deprecated, with their domains."""
     found: dict[str, str] = {}
     for name, domain in sorted({(schema.name, schema.domain) for schema in defs.get_all_schemas_with_history()}):
-        if domain in VERSIONS and defs.has(name, VERSIONS[domain], domain):
-            if not defs.get_schema(name, VERSIONS[domain], domain).deprecated:
-                found.setdefault(name, domain)
+        is_known = domain in VERSIONS and defs.has(name, VERSIONS[domain], domain)
+        if is_known and not defs.get_schema(name, VERSIONS[domain], domain).deprecated:
+            found.setdefault(name, domain)
     return found
 
 

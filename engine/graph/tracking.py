@@ -51,8 +51,10 @@ def track_nodes(graph: Graph) -> Iterator[None]:
 
 
 def origin(graph: Graph, node: Node | str) -> str:
-    """Where a node was made, as Python prints it; "" for one that does not remember. A node, or the name of one: that of
-    a node of a gradient means the node that it is of."""
+    """Where a node was made, as Python prints it; "" for one that does not remember.
+
+    A node, or the name of one: that of a node of a gradient means the node that it is of.
+    """
     if not isinstance(node, str):
         return _printed(node.ir)
     names = {node, *(node[: match.start()] for match in re.finditer(r"\.grad\.", node))}
