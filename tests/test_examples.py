@@ -9,6 +9,7 @@ from tests.sources import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PRINTS = {
+    "imperative_mnist": "traced: 80 steps in ",
     "training_loop": "epoch 5: loss 0.0",
     "two_parts": "out of turn: expected to execute part 0, actual part is 1",
     "stream_activations": "layer 3: 40960 values",

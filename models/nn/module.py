@@ -52,8 +52,7 @@ class Module:
     """
 
     training: bool = True
-    trace_version: int = 0
-    """How often an attribute was set."""
+    _edits: int = 0
 
     def __init_subclass__(cls) -> None:
         if "forward" in vars(cls) and "__call__" not in vars(cls):
@@ -64,7 +63,13 @@ class Module:
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
-        object.__setattr__(self, "trace_version", self.trace_version + 1)
+        if name != "training":
+            object.__setattr__(self, "_edits", self._edits + 1)
+
+    @property
+    def trace_version(self) -> int:
+        """See Traceable: `training`, and how often another attribute was set."""
+        return 2 * self._edits + self.training
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Names and parameters, in the order in which they were set; one that has two names comes once."""

@@ -253,6 +253,9 @@ def test_train_and_eval_are_captured_each_for_itself():
     np.testing.assert_array_equal(traced(x).numpy(), traced(x).numpy())
     assert traced.captures == 2
     assert "an attribute of a Sequential was set" in traced.explain()
+    net.train()
+    traced(x)
+    assert traced.captures == 2
 
 
 def test_a_parameter_that_is_replaced_is_seen():
