@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, InputError
-from onnxgrad.engine.graph.signature import Parameter, Signature, literal, signature_of
+from onnxgrad.engine.graph.signature import Parameter, Signature, as_type, literal, signature_of
 
 Literal: TypeAlias = (
     "bool | int | float | str | np.ndarray | np.generic | Sequence[int] | Sequence[float] | Sequence[str]"
@@ -126,6 +126,8 @@ class Operand(ABC):
         return _one(self, "Pow", self, other)
 
     def __rpow__(self, other: Input) -> Self:
+        if isinstance(other, bool | int | float) and self.element_type is not None:
+            other = as_type(np.asarray(other), self.element_type)  # the specification lets the two differ
         return _one(self, "Pow", other, self)
 
     def __matmul__(self, other: Input) -> Self:
