@@ -123,7 +123,7 @@ def _embed_parameters(lowered: Lowered) -> None:
         if present is None:
             raise GraphError(f"the parameter {value.name!r} has no value", where=describe_value(value), fix="set() one")
         graph.inputs.remove(value)
-        array = np.asarray(present)
+        array = np.asarray(present, source.element_type.numpy())  # a scalar is read as a number of Python
         value.const_value, value.shape = ir.tensor(array, dtype=value.dtype, name=value.name), ir.Shape(array.shape)
         graph.register_initializer(value)
 

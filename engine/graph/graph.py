@@ -142,7 +142,9 @@ class Graph:
         if value not in self.ir.inputs or value.dtype is None:
             raise GraphError(f"{value.name!r} is no typed input of graph {self.name!r}")
         sizes = None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
-        self.sources.setdefault(value, source or HostTensor(value.name or "", value.dtype, sizes))
+        self.sources.setdefault(
+            value, source if source is not None else HostTensor(value.name or "", value.dtype, sizes)
+        )
         return Var(self, value)
 
     def constant(self, value: object, dtype: object = None, name: str = "") -> Var:
