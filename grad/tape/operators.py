@@ -17,6 +17,7 @@ from onnxgrad.grad.registry import RULES, changes
 from onnxgrad.grad.tape.backward_graph import BackwardGraph, Operator, ShapeQuery, make_backward_graph
 from onnxgrad.grad.tape.kernels import LeastRecent, attributes_key, code_of
 from onnxgrad.grad.tape.one_node import COMPOSITE, Spec
+from onnxgrad.grad.tape.state import STATE
 from onnxgrad.grad.tape.tape import Backward, Grads, untracked
 from onnxgrad.grad.tape.tensor import Tensor, run_call
 
@@ -95,6 +96,17 @@ def find_backward(call: Call, outputs: Sequence[Tensor], requires: Sequence[bool
         found = rule(inner, [untracked(output, level) for output in outputs], requires)
         if found is not None:
             return found
+    if STATE.tracer is not None:
+        traced = STATE.tracer.backward_of(call, outputs, requires, level)
+        if traced is not None:
+            return traced
+    return general_backward(call, outputs, requires, level)
+
+
+def general_backward(
+    call: Call, outputs: Sequence[Tensor], requires: Sequence[bool], level: int
+) -> _GraphBackward | _Missing | None:
+    """The gradient of a call as its backward graph."""
     graph = backward_graph_of(call, outputs, requires)
     if isinstance(graph, GradientRuleMissing):
         return _Missing(graph, len(call.inputs), len(outputs))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from onnxgrad.engine.graph.operand import Call
     from onnxgrad.engine.graph.var import Var
+    from onnxgrad.grad.tape.tape import Backward
     from onnxgrad.grad.tape.tensor import Tensor
 
 
@@ -57,6 +58,11 @@ class Tracer(Protocol):
 
     def write_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
         """Let a tensor have another gradient."""
+
+    def backward_of(
+        self, call: Call, outputs: Sequence[Tensor], requires: Sequence[bool], level: int
+    ) -> Backward | None:
+        """The gradient of a call that was traced; None to have it as if it had run."""
 
     def enter(self, called: Traceable) -> None:
         """An object is called: what is captured holds as long as it does not change."""

@@ -17,8 +17,8 @@ from onnxgrad.engine.ir.names import Names, bodies, graphs_in
 _Values = dict[ir.Value, ir.Value]
 
 
-def inline(graph: Graph, body: ir.Graph, inputs: Sequence[ir.Value]) -> list[ir.Value]:
-    """Add the nodes of `body`, with `inputs` in the places of its inputs; returns its outputs.
+def inline(graph: Graph, body: ir.Graph, inputs: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Node]]:
+    """Add the nodes of `body`, with `inputs` in the places of its inputs; returns its outputs, and its nodes here.
 
     Equal nodes become one, and shapes that are known here become constants.
     """
@@ -30,7 +30,8 @@ def inline(graph: Graph, body: ir.Graph, inputs: Sequence[ir.Value]) -> list[ir.
     functions = functions_of(body)
     for node in body:
         _add(graph, builder, node, values, functions)
-    return [values[output] for output in body.outputs]
+    made = (values[node.outputs[0]].producer() for node in body if node.outputs)
+    return [values[output] for output in body.outputs], [node for node in dict.fromkeys(made) if node is not None]
 
 
 def _add(graph: Graph, builder: Builder, node: ir.Node, values: _Values, functions: Functions) -> None:

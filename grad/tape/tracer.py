@@ -16,10 +16,13 @@ from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.direct import RawTensor
 from onnxgrad.engine.runtime.providers import Device
 from onnxgrad.grad.tape.one_node import COMPOSITE, Composite, attributes_of
+from onnxgrad.grad.tape.operators import general_backward
 from onnxgrad.grad.tape.payload import HOST, one_device
-from onnxgrad.grad.tape.state import Traceable
+from onnxgrad.grad.tape.state import STATE, Traceable
+from onnxgrad.grad.tape.tape import Backward, untracked
 from onnxgrad.grad.tape.tensor import Tensor
 from onnxgrad.grad.tape.trace_arguments import Axes, Leaf
+from onnxgrad.grad.tape.trace_backward import kept, traced_backward
 from onnxgrad.grad.tape.trace_inline import inline
 
 
@@ -84,6 +87,7 @@ class GraphTracer:
         """What the function gets in the places of the arguments; their payload is a variable."""
         self._read: WeakKeyDictionary[Tensor, Var] = WeakKeyDictionary()
         self._names: WeakKeyDictionary[Tensor, str] = WeakKeyDictionary()
+        self._inlined: dict[ir.Value, list[ir.Node]] = {}
         self._given: dict[int, Tensor] = {}
         self._places: dict[int, int] = {}
 
@@ -129,10 +133,30 @@ class GraphTracer:
         if call.domain == COMPOSITE:
             body = call.attributes["body"]
             assert isinstance(body, Composite)
-            values = [self._as_value(value) for value in inputs]
-            return tuple(Var(self.graph, value) for value in inline(self.graph, body.graph, values))
+            values, nodes = inline(self.graph, body.graph, [self._as_value(value) for value in inputs])
+            if values:
+                self._inlined[values[0]] = nodes
+            return tuple(Var(self.graph, value) for value in values)
         attributes = attributes_of(call.op_type, call.domain, call.attributes)
         return self.graph.add(Call(call.op_type, inputs, attributes, call.outputs, call.domain))
+
+    def backward_of(
+        self, call: Call, outputs: Sequence[Tensor], requires: Sequence[bool], level: int
+    ) -> Backward | None:
+        """See Tracer."""
+        made = [self.value_of(output).value for output in outputs]
+        producer = made[0].producer() if made else None
+        nodes = self._inlined.get(made[0], []) if call.domain == COMPOSITE else [producer] if producer else []
+        if not nodes or len(STATE.recorders) > 1:
+            return None
+        given = [
+            self.value_of(value).value if wanted and isinstance(value, Tensor) else None
+            for value, wanted in zip(call.inputs, requires, strict=True)
+        ]
+        inner, results = kept(call, level), [untracked(output, level) for output in outputs]
+        return traced_backward(
+            self.graph, nodes, given, made, lambda: general_backward(inner, results, requires, level)
+        )
 
     def value_of(self, tensor: Tensor) -> Var:
         """See Tracer."""
