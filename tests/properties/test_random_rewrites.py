@@ -84,7 +84,7 @@ def _difference(value: np.ndarray, want: np.ndarray, scale: float, overflowed: b
     may do so where the factors of a graph can take a number on the way there (`overflows`): weights take up what was
     multiplied behind a sum that is smaller than its parts.
     """
-    if value.dtype == want.dtype and value.size == want.size == 0 and _knows_more(value.shape, want.shape):
+    if value.dtype == want.dtype and value.size == want.size == 0 and _may_be_empty_alike(value.shape, want.shape):
         return ""
     if (value.dtype, value.shape) != (want.dtype, want.shape):
         return f"is {value.dtype}{value.shape}, not {want.dtype}{want.shape}"
@@ -93,10 +93,10 @@ def _difference(value: np.ndarray, want: np.ndarray, scale: float, overflowed: b
     return "" if near.all() else f"is {value[~near][:8]}, not {want[~near][:8]}, scale {scale:g}"
 
 
-def _knows_more(shape: tuple[int, ...], before: tuple[int, ...]) -> bool:
-    """Whether a shape without elements only says what was 0 before, or not said at all."""
+def _may_be_empty_alike(shape: tuple[int, ...], before: tuple[int, ...]) -> bool:
+    """Whether two shapes without elements differ only in sizes that one of them says to be 0."""
     return before == (0,) or (
-        len(shape) == len(before) and all(b in (0, a) for a, b in zip(shape, before, strict=True))
+        len(shape) == len(before) and all(a == b or 0 in (a, b) for a, b in zip(shape, before, strict=True))
     )
 
 
