@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onnxgrad.engine.errors import GradientError, InputError, TapeError
 from onnxgrad.grad.tape.no_grad import no_grad
@@ -14,7 +13,7 @@ from onnxgrad.grad.tape.tensor import Tensor, as_tensors
 Result = Tensor | Sequence[Tensor]
 
 
-class Function(ABC):
+class Function:
     """A function of tensors whose gradient the program gives: write `forward` and `backward`.
 
         class Square(og.Function):
@@ -30,18 +29,12 @@ class Function(ABC):
     `backward` is recorded by an outer Grad: it is differentiated as it is written.
     """
 
+    forward: Callable[..., Result]
+    """The outputs, a tensor or several, of any number of tensors."""
+    backward: Callable[..., Tensor | Sequence[Tensor | None] | None]
+    """A gradient for each input of `forward`, None where there is none, from the gradient of each output: None for an
+    output that the result does not depend on."""
     _used = False
-
-    @abstractmethod
-    def forward(self, *inputs: Tensor) -> Result:
-        """The outputs: a tensor or several."""
-
-    @abstractmethod
-    def backward(self, *dys: Tensor | None) -> Tensor | Sequence[Tensor | None] | None:
-        """A gradient for each input of `forward`, None where there is none.
-
-        dys: the gradient of each output; None for an output that the result does not depend on.
-        """
 
     def __call__(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
         """Run `forward`. Raises: TypeError for an input that is no tensor; TapeError for the second call."""

@@ -18,8 +18,7 @@ from onnxgrad.grad.tape.payload import HOST, DeviceLike, device_named, moved, on
 from onnxgrad.grad.tape.state import STATE, Recorder
 
 if TYPE_CHECKING:
-    from onnxruntime import OrtValue
-
+    from onnxgrad.engine.runtime.values import DeviceValue
     from onnxgrad.grad.tape.tape import Slot
 
 
@@ -111,6 +110,7 @@ class Tensor(Operand):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        """Let it be another tensor, or None."""
         tracer = STATE.tracer
         if tracer is None:
             self._grad = value
@@ -130,7 +130,7 @@ class Tensor(Operand):
     # --- values out ---
 
     @property
-    def ort_value(self) -> OrtValue:
+    def ort_value(self) -> DeviceValue:
         """The tensor as onnxruntime's object, not copied. It must not be written to."""
         return wrapped(self._concrete())
 
@@ -138,12 +138,12 @@ class Tensor(Operand):
         """The elements as a read-only array: on the host the memory itself, not a copy; np.array(x) copies."""
         return raw_to_array(self._concrete())
 
-    def item(self) -> bool | int | float | str:
-        """The only element as a Python value. Raises: InputError where there are more."""
+    def item(self) -> float:
+        """The only element as a Python value: a float, int, bool or str. Raises: InputError where there are more."""
         array = self.numpy()
         if array.size != 1:
             raise InputError(f"a tensor of {array.size} elements has no single value", where=repr(self), fix="numpy()")
-        found: bool | int | float | str = array.item()
+        found: float = array.item()
         return found
 
     def tolist(self) -> object:

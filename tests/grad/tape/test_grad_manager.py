@@ -143,8 +143,13 @@ def test_G12_of_several_failed_futures_the_first_is_raised_and_the_next_step_is_
 
 def test_K3_callbacks_after_the_walk_come_before_gradients_are_added():
     x = t(1.0)
-    seen = []
-    gm = og.GradManager().attach(x, lambda tensor, grad: seen.append("grad") or grad)
+    seen: list = []
+
+    def watch(tensor, grad):
+        seen.append("grad")
+        return grad
+
+    gm = og.GradManager().attach(x, watch)
     gm.after_backward(lambda: seen.append(x.grad))
     with gm:
         gm.backward(x * 1.0)
@@ -255,37 +260,49 @@ def test_K5_what_the_gradient_needs_is_kept_until_the_walk_has_passed():
         assert memory() is None
 
 
-@pytest.mark.parametrize("ending", ["backward", "release", "error", "second order", "function"])
+class Square(og.Function):
+    """y = x^2; keeps its input and its output."""
+
+    def forward(self, x):
+        self.x = x
+        self.y = x * x
+        return self.y
+
+    def backward(self, dy):
+        return dy * self.x * 2.0
+
+
+def second_order(x, gm):
+    got: list = []
+    with og.Grad() as inner:
+        inner.wrt(x, callback=got.append)
+        inner(og.op.Sin(x) * x)
+    gm.backward(got[0])
+
+
+def wrong(x, gm):
+    with pytest.raises(InputError):
+        gm.backward(og.op.Tanh(x * x), t(1.0, 2.0, 3.0))
+
+
+ENDINGS = {
+    "backward": lambda x, gm: gm.backward(og.op.Tanh(x * x) + x[0:1]),
+    "release": lambda x, gm: og.op.Tanh(x * x),
+    "error": wrong,
+    "second order": second_order,
+    "function": lambda x, gm: gm.backward(Square()(x)),
+    "function of second order": lambda x, gm: second_order(Square()(x), gm),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_K5_no_cycles_are_left(ending):
-    class Square(og.Function):
-        def forward(self, x):
-            self.x = x
-            self.y = x * x
-            return self.y
-
-        def backward(self, dy):
-            return dy * self.x * 2.0
-
     x = t(1.0, 2.0)
 
     def work():
         gm = og.GradManager().attach(x)
         with gm:
-            if ending == "second order":
-                with og.Grad() as inner:
-                    got: list = []
-                    inner.wrt(x, callback=got.append)
-                    inner(og.op.Sin(x) * x)
-                gm.backward(got[0])
-            elif ending == "function":
-                gm.backward(Square()(x))
-            else:
-                y = og.op.Tanh(x * x) + x[0:1]
-                if ending == "backward":
-                    gm.backward(y)
-                elif ending == "error":
-                    with pytest.raises(InputError):
-                        gm.backward(y, t(1.0, 2.0, 3.0))
+            ENDINGS[ending](x, gm)
         x.grad = None
 
     for _ in range(2):

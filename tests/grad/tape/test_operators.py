@@ -1,5 +1,7 @@
 """Every operator that has a gradient rule, on tensors: the tape against the gradient of the whole graph."""
 
+from functools import partial
+
 import numpy as np
 import onnx
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import onnxgrad as og
 from onnxgrad.engine.graph.operand import apply
 from onnxgrad.engine.graph.signature import OPSET, operators
+from onnxgrad.grad.tape.tensor import as_tensors
 from tests.grad.checks import Case, build, gradient_model_of, run_gradient, run_in_onnxruntime, seeds_of
 from tests.grad.test_rules import CASES
 
@@ -38,11 +41,13 @@ def run(case: Case, order: int) -> tuple[dict[str, og.Tensor], dict[str, np.ndar
     grads: list[dict[str, og.Tensor]] = [{}, {}]
     with og.Grad() as outer, og.Grad() as inner:
         for name, leaf in leaves.items():
-            inner.wrt(leaf, callback=lambda grad, name=name: grads[0].update({name: grad}))
+            inner.wrt(leaf, callback=partial(grads[0].__setitem__, name))
             if order == 2:
-                outer.wrt(leaf, callback=lambda grad, name=name: grads[1].update({name: grad}))
+                outer.wrt(leaf, callback=partial(grads[1].__setitem__, name))
         standard = case.op_domain in ("", "ai.onnx.ml")
-        outputs = apply(case.op_type, inputs, dict(case.attributes), case.outputs, case.op_domain, standard=standard)
+        outputs = as_tensors(
+            apply(case.op_type, inputs, dict(case.attributes), case.outputs, case.op_domain, standard=standard)
+        )
         seeded = range(case.outputs) if case.seeded is None else case.seeded
         pairs = [(outputs[k], seeds[f"y{k}.grad"]) for k in seeded if f"y{k}.grad" in seeds]
         inner([y for y, _ in pairs], [og.Tensor(dy) for _, dy in pairs])

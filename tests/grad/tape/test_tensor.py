@@ -71,7 +71,7 @@ def test_an_array_outlives_its_tensor():
 
 def test_dlpack_shares_memory_both_ways():
     x = og.Tensor([1.0, 2.0])
-    assert np.from_dlpack(x).tolist() == [1, 2]
+    assert np.from_dlpack(x).tolist() == [1, 2]  # type: ignore[arg-type]
     array = np.arange(4, dtype=np.float32)
 
     class Foreign:
@@ -220,8 +220,9 @@ def test_operators_without_operands_run_at_once():
 
 def test_a_graph_takes_operators_without_operands_while_it_is_open():
     with og.Graph() as graph:
-        assert isinstance(og.op.RandomNormal(shape=[2]), og.Var)
-    assert graph
+        made = og.op.RandomNormal(shape=[2])
+    assert isinstance(made, og.Var)
+    assert made.graph is graph
 
 
 def test_functions_take_tensors_by_name_and_give_several():
