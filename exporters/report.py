@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import DIM_NAMES, serialize
-from onnxgrad.exporters.work import Work, count_work
+from onnxgrad.engine.ir.work import Work, count_work
 
 
 @dataclass(frozen=True)

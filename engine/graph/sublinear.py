@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from onnxgrad.engine.graph.marks import ENDPOINT, OF_GRADIENT
 from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.ir.names import bodies
+from onnxgrad.engine.ir.work import value_bytes
 from onnxgrad.engine.partition.regions import captured_values
 from onnxgrad.engine.passes.purity import is_pure
 
@@ -23,7 +23,7 @@ def compute_twice(graph: ir.Graph, tries: int, enough: int) -> int:
     the number of nodes that are computed twice.
     """
     plan = _Plan.of(graph)
-    if not plan.saved or (enough and sum(map(_bytes, plan.saved)) <= enough):
+    if not plan.saved or (enough and sum(map(value_bytes, plan.saved)) <= enough):
         return 0
     marked = [value for node in plan.forward for value in node.outputs if ENDPOINT in value.meta]
     kept = set(marked) if marked else plan.best_cuts(tries)
@@ -50,7 +50,7 @@ class _Plan:
 
     def best_cuts(self, tries: int) -> set[ir.Value]:
         """What to keep, for the number of parts that needs the least memory."""
-        sizes = [sum(_bytes(value) for value in node.outputs if value in set(self.saved)) for node in self.forward]
+        sizes = [sum(value_bytes(value) for value in node.outputs if value in set(self.saved)) for node in self.forward]
         total = sum(sizes)
         best, least = set(self.saved), total
         for parts in range(2, max(tries, 1) + 2):
@@ -61,7 +61,7 @@ class _Plan:
                 if part >= total / parts:
                     kept |= self._crossing(place)
                     largest, part = max(largest, part), 0
-            needed = sum(map(_bytes, kept)) + max(largest, part)
+            needed = sum(map(value_bytes, kept)) + max(largest, part)
             if needed < least:
                 best, least = kept, needed
         return best
@@ -128,11 +128,3 @@ class _Repeated:
             self._went.setdefault(old, new)
         self._graph.insert_before(before, copy)
         self._count += 1
-
-
-def _bytes(value: ir.Value) -> int:
-    """The size of a value, with 1 for each size that is not known."""
-    if value.dtype is None or value.shape is None or value.dtype == ir.DataType.STRING:
-        return 0
-    sizes = [size if isinstance(size, int) else 1 for size in value.shape]
-    return math.ceil(math.prod(sizes) * value.dtype.bitwidth / 8)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.models import nn
     from onnxgrad.models.finetune import schedule as schedules
     from onnxgrad.models.finetune.trainer import Trainer
+    from onnxgrad.models.graph_files import load_graph, save_graph
+    from onnxgrad.models.network import Network
     from onnxgrad.models.quantize import quantize
 
 __version__ = "0.1.0"
@@ -68,6 +70,7 @@ _EXPORTS: dict[str, str] = {
     "Graph": "onnxgrad.engine.graph.graph",
     "GraphFunction": "onnxgrad.engine.graph.compiled",
     "ImageInput": "onnxgrad.engine.passes.preprocess",
+    "Network": "onnxgrad.models.network",
     "SharedScalar": "onnxgrad.engine.graph.shared_scalar",
     "SharedTensor": "onnxgrad.engine.graph.shared_tensor",
     "Tensor": "onnxgrad.grad.tape.tensor",
@@ -84,6 +87,7 @@ _EXPORTS: dict[str, str] = {
     "jvp_model": "onnxgrad.grad.forward",
     "lazy_callback": "onnxgrad.engine.graph.callback",
     "load": "onnxgrad.importers.onnx",
+    "load_graph": "onnxgrad.models.graph_files",
     "no_grad": "onnxgrad.grad.tape.no_grad",
     "optimization_report": "onnxgrad.engine.optimize",
     "optimize_for_inference": "onnxgrad.engine.optimize",
@@ -91,6 +95,7 @@ _EXPORTS: dict[str, str] = {
     "register_gradient": "onnxgrad.grad.registry",
     "replaced": "onnxgrad.engine.optimize",
     "save": "onnxgrad.exporters.onnx",
+    "save_graph": "onnxgrad.models.graph_files",
     "set_grad": "onnxgrad.grad.symbolic.set_grad",
     "stop_gradient": "onnxgrad.grad.reverse",
     "straight_through": "onnxgrad.grad.straight_through",
@@ -108,6 +113,7 @@ __all__ = [  # written out for type checkers
     "Graph",
     "GraphFunction",
     "ImageInput",
+    "Network",
     "SharedScalar",
     "SharedTensor",
     "Tensor",
@@ -126,6 +132,7 @@ __all__ = [  # written out for type checkers
     "jvp_model",
     "lazy_callback",
     "load",
+    "load_graph",
     "losses",
     "models",
     "nn",
@@ -139,6 +146,7 @@ __all__ = [  # written out for type checkers
     "register_gradient",
     "replaced",
     "save",
+    "save_graph",
     "schedules",
     "set_grad",
     "stop_gradient",

@@ -418,3 +418,71 @@ def test_eval_reads_what_inputs_and_parameters_hold():
     y = graph.input("x", value=f32([1])) + graph.param(og.SharedTensor(f32([2])))
     assert y.eval().tolist() == [3]
     assert y.eval(x=np.asarray([5], np.float32)).tolist() == [7]
+
+
+def test_F13_a_replaced_variable_is_followed_to_the_end():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2, 3))
+    y = x @ graph.param(og.SharedTensor(floats(3, 4))) + graph.param(og.SharedTensor(floats(4)))
+    (new,) = og.tools.optimize_vars(y)
+    assert owner(new).op_type == "Gemm"
+    assert og.tools.replaced_var(y) == new
+    (newer,) = og.tools.optimize_vars(new * 1.0)
+    assert og.tools.replaced_var(y) == og.tools.replaced_var(new)
+    np.testing.assert_allclose(newer.eval(x=floats(2, 3)), y.eval(x=floats(2, 3)))
+
+
+def test_F13_a_variable_that_was_never_replaced_is_itself():
+    *_, z = small()
+    assert og.tools.replaced_var(z) == z
+
+
+def test_F13_what_nothing_computes_any_more_is_none():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2, 3))
+    product = x @ graph.param(og.SharedTensor(floats(3, 4)))
+    og.tools.optimize_vars(product + graph.param(og.SharedTensor(floats(4))))
+    assert og.tools.replaced_var(product) is None
+
+
+def test_F13_only_the_last_optimization_counts():
+    graph, x, *_, z = small()
+    og.tools.optimize_vars(z)
+    (last,) = og.tools.optimize_vars(z)
+    assert og.tools.replaced_var(z) == last
+    assert og.tools.replaced_var(x).graph is last.graph  # type: ignore[union-attr]
+
+
+def test_F18_the_cost_of_nodes_is_estimated():
+    graph = og.Graph()
+    x, w = graph.input("x", shape=(8, 32)), graph.input("w", shape=(32, 16))
+    y = og.op.Relu(x @ w).sum(axis=1)
+    product, relu, total = og.tools.cost_of(y)
+    assert (product.node.op_type, product.flops) == ("MatMul", 2 * 8 * 32 * 16)
+    assert product.bytes_read == 4 * (8 * 32 + 32 * 16)
+    assert product.bytes_written == 4 * 8 * 16
+    assert (relu.flops, total.flops) == (8 * 16, 8 * 16)
+    assert product.intensity > relu.intensity
+    assert json.loads(total.params)["keepdims"] == 0
+
+
+def test_F18_a_cost_without_shapes_is_not_known():
+    graph = og.Graph()
+    product, shape = og.tools.cost_of([graph.input("x") @ graph.input("w"), og.op.Shape(graph.input("y"))])
+    assert product.flops is None
+    assert shape.flops == 0
+
+
+def test_E2_a_model_becomes_a_graph_and_a_graph_a_model():
+    _, _, _, _, z = small()
+    graph, outputs = og.Graph.from_model(z.graph.to_model({"z": z}))
+    assert outputs["z"].eval(x=X, y=Y).tolist() == [6, 0]
+    assert [var.name for var in graph.inputs] == ["x", "y"]
+
+
+def test_a_graph_of_an_old_model_is_raised_to_an_opset():
+    graph = og.Graph(opset=14)
+    x = graph.input("x", shape=(2,))
+    raised, outputs = og.Graph.from_model(graph.to_model({"y": (x * x).sum()}), opset=20)
+    assert raised.opset == 20
+    assert og.gradients(outputs["y"], raised.inputs[0]) is not None

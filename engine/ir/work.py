@@ -37,6 +37,17 @@ def count_work(model: ir.Model) -> Work:
     return work
 
 
+def node_macs(node: ir.Node) -> int | None:
+    """The multiply-accumulates of one node, with 1 for sizes that are not known; 0 for an operator that does none.
+
+    None where a shape is missing. Bodies are not counted.
+    """
+    work = Work()
+    if node.op_type in _COUNTERS:
+        _add_node(work, node)
+    return None if work.uncounted else work.macs
+
+
 def _peak_bytes(graph: ir.Graph) -> int:
     """What is computed and the inputs, without constants; values of unknown shape count nothing."""
     last: dict[ir.Value, int] = {}
@@ -50,11 +61,11 @@ def _peak_bytes(graph: ir.Graph) -> int:
     for value, position in last.items():
         if not value.is_graph_output():
             freed[position].append(value)
-    live = {value: _value_bytes(value) for value in graph.inputs if not value.is_initializer()}
+    live = {value: value_bytes(value) for value in graph.inputs if not value.is_initializer()}
     total = peak = sum(live.values())
     for node, gone in zip(nodes, freed, strict=True):
         for output in node.outputs if node.op_type != "Constant" else ():
-            live[output] = _value_bytes(output)
+            live[output] = value_bytes(output)
             total += live[output]
         peak = max(peak, total)
         total -= sum(live.pop(value, 0) for value in (*gone, *(v for v in node.outputs if v not in last)))
@@ -65,7 +76,8 @@ def _read_in(attribute: ir.Attr) -> Iterable[ir.Value | None]:
     return [value for node in attribute.as_graph().all_nodes() for value in node.inputs]
 
 
-def _value_bytes(value: ir.Value) -> int:
+def value_bytes(value: ir.Value) -> int:
+    """The size of a value, with 1 for sizes that are not known; 0 without a type, a rank, or for strings."""
     try:
         sizes, _ = _sizes(value)
     except ValueError:
