@@ -40,7 +40,7 @@ class TracedFunction(Generic[_P, _R]):
         self._reader = Reader(names, _axes(dynamic or {}, names))
         self._options = SessionOptions(None, threads, "all")
         self._max_captures = max_captures
-        self._captures: dict[Hashable, list[Capture]] = {}
+        self._captures: dict[Hashable, tuple[Capture, ...]] = {}
         self._lock = threading.RLock()
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -72,7 +72,7 @@ class TracedFunction(Generic[_P, _R]):
         lines = [f"{self.name}: {len(found)} captures"]
         for number, known in enumerate(found, 1):
             shown = ", ".join(f"{path}: {what}" for path, what in known.described.items()) or "no arguments"
-            counts = f"{len(known.tracer.graph.ir)} nodes, {known.runs} runs"
+            counts = f"{known.nodes} nodes, {known.runs} runs"
             changes = f"{len(known.writes)} tensors set, {len(known.grads)} gradients"
             lines += [f"{number}. {shown}", f"   {known.reason}; {counts}; {changes}"]
         return "\n".join(lines)
@@ -104,7 +104,7 @@ class TracedFunction(Generic[_P, _R]):
     def _capture(self, key: Hashable, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Capture:
         with self._lock:
             leaves = self._reader.read(args, kwargs).leaves
-            same = self._captures.get(key, [])
+            same = self._captures.get(key, ())
             broken = [known.guards.broken(leaves) for known in same]
             if "" in broken:  # another thread was quicker
                 return same[broken.index("")]
@@ -116,7 +116,7 @@ class TracedFunction(Generic[_P, _R]):
         return found
 
     def _keep(self, key: Hashable, found: Capture) -> None:
-        self._captures.setdefault(key, []).append(found)
+        self._captures[key] = (*self._captures.get(key, ()), found)
         count = self.captures
         _LOG.info("%s is captured: %s", self.name, found.reason)
         if count == _MANY:
@@ -129,7 +129,7 @@ class TracedFunction(Generic[_P, _R]):
             )
         while count > self._max_captures:
             oldest = next(iter(self._captures))
-            self._captures[oldest].pop(0)
+            self._captures[oldest] = self._captures[oldest][1:]
             if not self._captures[oldest]:
                 del self._captures[oldest]
             count -= 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 from weakref import ReferenceType, ref
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import ExecutionError
+from onnxgrad.engine.errors import ExecutionError, GraphError
+from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.lowering import Lowered, lower
-from onnxgrad.engine.graph.source import Source
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.direct import (
@@ -33,6 +34,7 @@ from onnxgrad.grad.tape.tracer import Given, GraphTracer, Held
 
 Target = int | Tensor
 """A tensor that changes: the position of an argument, or one that the function reaches by itself."""
+Port: TypeAlias = "Tensor | Given | GradOf"
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,31 @@ class Place:
     index: int
 
 
+@dataclass(frozen=True, eq=False)
+class GradOf:
+    """An input of the graph: the gradient that a tensor has when the graph runs."""
+
+    tensor: Tensor
+
+    def present(self) -> RawTensor:
+        """The gradient. Raises: GraphError where another thread has taken it away."""
+        grad = self.tensor.grad
+        if grad is None:
+            raise GraphError(f"the gradient of {self.tensor!r} is None while a function runs that reads it")
+        return grad._concrete()
+
+
 @dataclass
 class Capture:
     """What a run of the function wrote.
 
     result: what it returned, with Places for tensors. values: what the graph computes. writes, grads: the tensors whose
     value or gradient changes, with the position of the next one; None takes a gradient away. described: the arguments.
+    graph: let go of when `prepare` has made a runner, which takes the values of `ports`.
     """
 
-    tracer: GraphTracer
+    graph: Graph | None
+    device: Device
     result: object
     values: list[Var]
     writes: list[tuple[Target, int]]
@@ -60,10 +78,10 @@ class Capture:
     reason: str = ""
     runs: int = 0
     runner: Runner | None = None
-    ports: list[Source | Tensor] = field(default_factory=list)
+    ports: list[Port] = field(default_factory=list)
+    nodes: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     checked: list[int] = field(default_factory=list)
-    device: Device = field(default_factory=Device)
 
 
 @dataclass(frozen=True)
@@ -124,7 +142,7 @@ def capture(
         elif not _is_own(tracer, tensor, var := tracer.value_of(grad), is_grad=True):
             grads.append((_target(tracer, tensor), values.setdefault(var, len(values))))
     guards = _guards(tracer, [target for target, _ in (*writes, *grads)])
-    return Capture(tracer, found, list(values), writes, grads, {}, guards)
+    return Capture(tracer.graph, tracer.device(), found, list(values), writes, grads, {}, guards)
 
 
 def _placed(tracer: GraphTracer, leaf: Leaf, values: dict[Var, int]) -> object:
@@ -166,28 +184,38 @@ def _guards(tracer: GraphTracer, changed: Sequence[Target]) -> Guards:
 
 def prepare(found: Capture, options: SessionOptions) -> None:
     """Make a capture ready to run. The tensors that nobody else has any more become constants."""
-    found.device = found.tracer.device()
-    if not found.values:
+    graph, found.graph = found.graph, None
+    assert graph is not None
+    found.nodes = len(graph.ir)
+    found.checked = [number for number, (_, index) in enumerate(found.writes) if not _is_sized(found.values[index])]
+    values, found.values = found.values, []
+    if not values:
         return
-    lowered = with_constants(lower(found.tracer.graph, [var.value for var in found.values]))
+    lowered = with_constants(lower(graph, [var.value for var in values]))
     model = lowered.model
     place = "cpu" if found.device.kind == "cpu" else (found.device.kind, {"device": found.device.index})
     plan, _ = assemble(read_source(model), model, None, replace(options, providers=place))
     names = [value.name or "" for value in model.graph.inputs]
-    for name in names:
-        source = lowered.sources[name]
-        tensor = source.tensor() if isinstance(source, Held) and not source.is_grad else None
-        found.ports.append(source if tensor is None else tensor)
+    found.ports = [_port(lowered.sources[name]) for name in names]
     outputs = list(lowered.targets)
     region = plan.regions[0] if len(plan.regions) == 1 else None
     if isinstance(region, SessionRegion) and region.outputs == plan.outputs:
         found.runner = DirectSession(region.session.ort, names, outputs, found.device)
     else:
         found.runner = PlanRunner(plan, names, found.device, outputs)
-    for number, (_, index) in enumerate(found.writes):
-        shape = found.values[index].shape
-        if shape is None or not all(isinstance(size, int) for size in shape):
-            found.checked.append(number)
+
+
+def _is_sized(var: Var) -> bool:
+    return var.shape is not None and all(isinstance(size, int) for size in var.shape)
+
+
+def _port(source: object) -> Port:
+    if isinstance(source, Given):
+        return source
+    assert isinstance(source, Held)
+    tensor = source.tensor()
+    assert tensor is not None, "it would be a constant"
+    return GradOf(tensor) if source.is_grad else tensor
 
 
 def with_constants(lowered: Lowered, all_held: bool = False) -> Lowered:
@@ -237,7 +265,7 @@ def _run(found: Capture, leaves: Sequence[Leaf]) -> object:
     return _filled(found.result, made, found.device, {})
 
 
-def _inputs(ports: Sequence[Source | Tensor], leaves: Sequence[Leaf]) -> tuple[list[RawTensor | None], list[object]]:
+def _inputs(ports: Sequence[Port], leaves: Sequence[Leaf]) -> tuple[list[RawTensor | None], list[object]]:
     """The inputs of the graph, and what must stay alive for them."""
     values: list[RawTensor | None] = []
     kept: list[object] = []
@@ -255,7 +283,6 @@ def _inputs(ports: Sequence[Source | Tensor], leaves: Sequence[Leaf]) -> tuple[l
                 values.append(raw)
                 kept.append(owner)
         else:
-            assert isinstance(port, Held)
             values.append(port.present())
     return values, kept
 

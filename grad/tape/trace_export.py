@@ -26,15 +26,15 @@ def export_capture(
     places = list(_places(found.result))
     if not places:
         raise OptionError("the function returns no tensor that it computes", fix="return one")
-    lowered = with_constants(
-        lower(found.tracer.graph, [found.values[place.index].value for place in places]), all_held=True
-    )
+    traced = found.graph
+    assert traced is not None
+    lowered = with_constants(lower(traced, [found.values[place.index].value for place in places]), all_held=True)
     graph = lowered.model.graph
-    for value in found.tracer.graph.ir.inputs:  # also those that the result does not depend on
-        source = found.tracer.graph.sources[value]
+    for value in traced.ir.inputs:  # also those that the result does not depend on
+        source = traced.sources[value]
         if isinstance(source, Given) and value.name not in lowered.sources:
             graph.inputs.append(ir.Value(name=value.name, type=value.type, shape=value.shape))
-    order = {value.name: number for number, value in enumerate(found.tracer.graph.ir.inputs)}
+    order = {value.name: number for number, value in enumerate(traced.ir.inputs)}
     graph.inputs[:] = sorted(graph.inputs, key=lambda value: order[value.name])
     known = {value.name: value for value in graph.outputs}
     graph.outputs[:] = [known[name] for name in dict.fromkeys(lowered.targets)]

@@ -284,6 +284,4 @@ def test_a_step_of_the_mlp_writes_each_tensor_once():
     step(x, labels(6, 3))
     (capture,) = (known for several in step._captures.values() for known in several)
     assert len(capture.writes) == 1 + 4 * 3  # the number of the step; each parameter with its mean and variance
-    assert len(capture.values) == 1 + 1 + 4 * 3
-    ops = [node.op_type for node in capture.tracer.graph.ir]
-    assert ops.count("Gemm") == 5
+    assert len({index for _, index in capture.writes}) == 1 + 4 * 3

@@ -83,4 +83,4 @@ def test_a_loss_of_variables_is_a_variable():
     x, y = graph.input("x", "float32", ("N", 3)), graph.input("y", "int64", ("N",))
     run = graph.compile([x, y], og.copy_output(nn.cross_entropy(x, y)))
     want = nn.cross_entropy(og.Tensor(floats(4, 3)), LABELS).item()
-    np.testing.assert_allclose(run(floats(4, 3), LABELS), want, rtol=1e-6)  # type: ignore[arg-type]
+    np.testing.assert_allclose(run(floats(4, 3), LABELS), want, rtol=1e-6)
