@@ -20,6 +20,7 @@ from onnxgrad.engine.ir.builder import Builder, describe_value, is_float
 from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.opset import raise_opset
+from onnxgrad.engine.passes.edit import remove_dead
 
 _KEPT_PRIORITY = "onnxgrad.priority"
 
@@ -104,9 +105,7 @@ def _keep_only(lowered: Lowered) -> None:
     by_name = {value.name: value for value in graph.outputs}
     graph.outputs.clear()
     graph.outputs.extend(by_name[name] for name in lowered.targets)
-    for node in reversed(list(graph)):
-        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
-            graph.remove(node, safe=True)
+    remove_dead(list(graph))
     used = {value for value in graph.inputs if value.uses() or value.is_graph_output()}
     graph.inputs[:] = [value for value in graph.inputs if value in used]
 

@@ -13,6 +13,7 @@ from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.ir.functions import FUNCTIONS_KEY, link_functions
 from onnxgrad.engine.ir.names import values_in
 from onnxgrad.engine.partition.regions import captured_values
+from onnxgrad.engine.passes.edit import remove_dead
 from onnxgrad.engine.runtime.probe import newest_ir_version
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def lower(
     expand(work)
     work.callbacks.extend((function, tuple(work.targets[i] for i in places)) for function, places in callbacks)
     lowered = _with_outputs(work)
+    remove_dead(list(work.model.graph))  # what only gradients were taken of
     return replace(lowered, given=tuple(value.name or "" for value in others))
 
 

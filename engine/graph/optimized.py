@@ -19,7 +19,7 @@ _WENT: WeakKeyDictionary[Graph, dict[ir.Value, Var | None]] = WeakKeyDictionary(
 
 
 def optimize_vars(vars: Var | Sequence[Var]) -> list[Var]:
-    """The same variables in a new graph, after all passes of `optimize_for_inference`; the options of the graph say more.
+    """The same variables in a new graph, after all passes of `optimize_for_inference`; options of the graph say more.
 
     Parameters are constants with their present values. Inputs on the host have the same sources.
     """

@@ -446,6 +446,17 @@ def test_third_derivatives_work():
 
 
 @BOTH
+def test_what_only_a_gradient_is_taken_of_is_not_computed(virtual):
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    function = graph.compile(
+        [x], copy_output(gradients(og.op.Exp(og.op.Tanh(x)).sum() * 3, x, use_virtual_grad=virtual))
+    )
+    operators = [node.op_type for node in function._execution.lowered.model.graph]
+    assert (operators.count("Exp"), operators.count("ReduceSum")) == (1, 0)
+
+
+@BOTH
 def test_an_operator_with_a_function_body_keeps_its_variable(virtual):
     graph = og.Graph()
     x = graph.input("x", "float64", (4,))
@@ -491,3 +502,45 @@ def test_a_failing_gradient_leaves_the_graph_usable():
     with pytest.raises(ZeroDivisionError):
         gradients(bad.sum(), x)
     assert value(gradients((x * x).sum(), x), x=f32([1, 2])).tolist() == [2, 4]
+
+
+def test_P11_a_training_loop_accumulates_gradients_and_steps():
+    graph, loss, _ = perceptron()
+    x = graph.inputs[0]
+    w = og.SharedTensor(FEEDS["w"])
+    (loss,) = og.tools.replace_vars([loss], {graph.inputs[1]: graph.param(w)})
+    (loss,) = og.tools.replace_vars([loss], {graph.inputs[2]: graph.constant(FEEDS["b"])})
+    buffer = og.SharedTensor(np.zeros((3, 2), np.float32))
+    backward = graph.compile([x], [copy_output(loss), og.add_update(graph.param(buffer), gradients(loss, w))])
+    slope = expected_gradients(FEEDS["x"], FEEDS["w"], FEEDS["b"])[1]
+    for _ in range(2):  # backward twice: gradients add up
+        backward(FEEDS["x"])
+    np.testing.assert_allclose(buffer.numpy(), 2 * slope, rtol=1e-5)
+    og.add_update(w, buffer, beta=-0.1)  # step
+    np.testing.assert_allclose(w.numpy(), FEEDS["w"] - 0.2 * slope, rtol=1e-5)
+    buffer.zero()  # zero_grad
+    assert not buffer.numpy().any()
+
+
+def test_Q18_a_missing_rule_is_an_error_and_no_silence():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    y = og.op.custom("NoRule", x, domain="nowhere")
+    y.value.type, y.value.shape = x.value.type, x.value.shape
+    with pytest.raises(GradientRuleMissing):
+        gradients((y + x).sum(), x)
+
+
+def test_Q20_the_rule_that_was_registered_last_is_used(monkeypatch):
+    monkeypatch.setitem(RULES, ("my.ops", "Twice"), [])
+    for factor in (2.0, 5.0):
+
+        @og.register_gradient("Twice", domain="my.ops")
+        def rule(op, node, dy, factor=factor):
+            return (op.Mul(dy, factor),)
+
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    y = og.op.custom("Twice", x, domain="my.ops")
+    y.value.type, y.value.shape = x.value.type, x.value.shape
+    assert value(gradients(y, x, seed=np.ones(2)), x=f32([1, 2])).tolist() == [5, 5]

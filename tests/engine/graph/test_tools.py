@@ -446,7 +446,7 @@ def test_F13_what_nothing_computes_any_more_is_none():
 
 
 def test_F13_only_the_last_optimization_counts():
-    graph, x, *_, z = small()
+    _, x, *_, z = small()
     og.tools.optimize_vars(z)
     (last,) = og.tools.optimize_vars(z)
     assert og.tools.replaced_var(z) == last
