@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
@@ -62,14 +63,19 @@ def traced_backward(
     graph: Graph,
     nodes: Sequence[ir.Node],
     inputs: Sequence[ir.Value | None],
+    requires: Sequence[bool],
     outputs: Sequence[ir.Value],
     general: General,
 ) -> TracedBackward | None:
-    """The gradient of an operator in the graph; None where the graph does not tell two operands from each other."""
-    wanted = [value for value in inputs if value is not None]
-    if len(set(wanted)) < len(wanted) or len(set(outputs)) < len(outputs) or set(wanted) & set(outputs):
+    """The gradient of an operator in the graph, with respect to the inputs that `requires` marks.
+
+    None where operands that are two tensors are one value of the graph, which does not tell them from each other.
+    """
+    wanted = [value if requires[index] else None for index, value in enumerate(inputs)]
+    read = Counter(value for value in (*inputs, *outputs) if value is not None)
+    if any(value is not None and read[value] > 1 for value in (*wanted, *outputs)):
         return None
-    return TracedBackward(graph, nodes, inputs, outputs, general)
+    return TracedBackward(graph, nodes, wanted, outputs, general)
 
 
 def kept(call: Call, level: int) -> Call:

@@ -149,13 +149,10 @@ class GraphTracer:
         nodes = self._inlined.get(made[0], []) if call.domain == COMPOSITE else [producer] if producer else []
         if not nodes or len(STATE.recorders) > 1:
             return None
-        given = [
-            self.value_of(value).value if wanted and isinstance(value, Tensor) else None
-            for value, wanted in zip(call.inputs, requires, strict=True)
-        ]
+        given = [self.value_of(value).value if isinstance(value, Tensor) else None for value in call.inputs]
         inner, results = kept(call, level), [untracked(output, level) for output in outputs]
         return traced_backward(
-            self.graph, nodes, given, made, lambda: general_backward(inner, results, requires, level)
+            self.graph, nodes, given, requires, made, lambda: general_backward(inner, results, requires, level)
         )
 
     def value_of(self, tensor: Tensor) -> Var:

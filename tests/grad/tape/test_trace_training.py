@@ -47,8 +47,8 @@ NETS: dict[str, tuple[Callable[[], nn.Module], np.ndarray]] = {
     "mlp": (lambda: nn.Sequential(nn.Linear(5, 8), nn.relu, nn.Linear(8, 3)), floats(6, 5)),
     "convolutions": (
         lambda: nn.Sequential(
-            nn.Conv(2, 4, 3, padding="same", bias=False), nn.BatchNorm(4), nn.relu, nn.Conv(4, 4, 3, stride=2), nn.flatten,
-            nn.Linear(36, 3),
+            nn.Conv(2, 4, 3, padding="same", bias=False), nn.BatchNorm(4), nn.relu,
+            nn.Conv(4, 4, 3, stride=2), nn.flatten, nn.Linear(36, 3),
         ),
         floats(6, 2, 7, 7),
     ),
