@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
@@ -19,8 +18,6 @@ from onnxgrad.engine.ir.names import Names, bodies, graphs_in
 from onnxgrad.engine.partition.regions import captured_values
 
 Mapping = dict[ir.Value, ir.Value]
-
-_TRANSLATIONS: WeakKeyDictionary[Graph, Callable[[Var], Var]] = WeakKeyDictionary()
 
 
 def clone_graph(graph: Graph, vars: Sequence[Var] = ()) -> Graph:
@@ -56,9 +53,9 @@ def import_vars(dest: Graph, vars: Sequence[Var]) -> list[Var]:
 
 def set_inter_graph_transformer(dest: Graph, function: Callable[[Var], Var]) -> None:
     """Say which variable of `dest` stands for one of another graph. Raises: GraphError the second time."""
-    if dest in _TRANSLATIONS:
+    if dest.translation is not None:
         raise GraphError(f"trans func on graph {dest.name!r} has been setup already")
-    _TRANSLATIONS[dest] = function
+    dest.translation = function
 
 
 def inter_graph_var(dest: Graph, var: Var) -> Var:
@@ -66,12 +63,12 @@ def inter_graph_var(dest: Graph, var: Var) -> Var:
 
     Raises: GraphError if it was not, or has no such variable.
     """
-    if dest not in _TRANSLATIONS:
+    if dest.translation is None:
         raise GraphError(
             f"trans func on graph {dest.name!r} has not been setup",
             fix="graph.clone(), or og.tools.set_inter_graph_transformer",
         )
-    return _TRANSLATIONS[dest](var)
+    return dest.translation(var)
 
 
 def copy_values(source: Graph, dest: Graph, targets: Sequence[ir.Value], mapping: Mapping) -> None:

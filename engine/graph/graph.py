@@ -67,6 +67,9 @@ class Graph:
         self.dependencies: dict[ir.Value, list[ir.Value]] = {}
         self.observers: list[Observer] = []
         self.tracks = 0  # blocks of og.plugins.track_nodes
+        self.known_gradients: dict[tuple[object, ...], ir.Value | None] = {}  # asked for before
+        self.translation: Callable[[Var], Var] | None = None  # of variables of another graph
+        self.went: dict[ir.Value, Var | None] = {}  # when the graph was last optimized
         self.functions: weakref.WeakSet[GraphFunction[Result]] = weakref.WeakSet()
         self._priority = 0
         self._builders = [Builder(self.ir, share=True)]

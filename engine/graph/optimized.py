@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
 from onnxgrad.engine.graph.conversion import graph_of_model, model_of_vars
-from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.node import list_of, same_graph
 from onnxgrad.engine.graph.optimization import for_inference
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.optimize import replaced
-
-_WENT: WeakKeyDictionary[Graph, dict[ir.Value, Var | None]] = WeakKeyDictionary()
-"""Where the values of a graph went when it was last optimized; None where nothing computes them any more."""
 
 
 def optimize_vars(vars: Var | Sequence[Var]) -> list[Var]:
@@ -40,7 +35,7 @@ def optimize_vars(vars: Var | Sequence[Var]) -> list[Var]:
         if found is not None:
             there = by_name.get(found.name)
             went[value] = None if there is None else Var(copy, there)
-    _WENT[graph] = went
+    graph.went = went
     return [outputs[name] for name in named]
 
 
@@ -60,8 +55,7 @@ def replaced_var(var: Var) -> Var | None:
     """
     found: Var | None = var
     while found is not None:
-        went = _WENT.get(found.graph, {})
-        if found.value not in went:
+        if found.value not in found.graph.went:
             return found
-        found = went[found.value]
+        found = found.graph.went[found.value]
     return None

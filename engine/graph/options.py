@@ -50,7 +50,10 @@ class GraphOptions:
     async_exec_level: 0b100 nodes that do not depend on each other may run at the same time; else they do not.
     no_profiling_on_shape_change: cuDNN's algorithms are chosen without trying them out.
     tensorrt: TensorRT is asked first. log_level: 0 nothing is logged, 1 what is compiled, 2 also what was rewritten.
-    disable_inplace_arith_opt: asking twice for the same node gives two.
+    force_output_dynamic_alloc, force_output_use_user_specified_memory, enable_var_mem_defragment,
+    enable_grad_var_static_reshape, disable_inplace_arith_opt, comp_seq_sync_device: accepted; always outputs are new
+    memory, the arena grows as needed, gradients have the static shape of their variable, nodes are added as they are
+    asked for, and waiting waits for the device.
     f16_io_f32_comp ... fuse_conv_bias_with_z: see `optimize_for_inference`; for functions compiled with that.
     """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from typing import overload
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import onnx_ir as ir
@@ -29,9 +28,6 @@ _Key = tuple[tuple[ir.Value, ...], tuple[ir.Value | None, ...], ir.Value]
 
 Wrt = Var | Source
 Seed = Var | np.ndarray | float | None
-
-_KNOWN: WeakKeyDictionary[Graph, dict[_Key, ir.Value | None]] = WeakKeyDictionary()
-"""Gradients of each graph that were asked for: asking again gives the same variable."""
 
 
 @overload
@@ -165,7 +161,7 @@ def _seeds(graph: Graph, targets: Sequence[ir.Value], seed: object) -> tuple[ir.
 
 
 def _found(graph: Graph, request: Request, use_virtual: bool | None) -> list[ir.Value | None]:
-    known = _KNOWN.setdefault(graph, {})
+    known = graph.known_gradients
     keys: list[_Key] = [(request.targets, request.seeds, value) for value in request.wrt]
     wrt = tuple(dict.fromkeys(key[2] for key in keys if key not in known))
     if wrt:

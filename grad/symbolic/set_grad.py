@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from typing import overload
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +16,8 @@ from onnxgrad.engine.graph.operand import apply
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import describe
 from onnxgrad.engine.ir.functions import DOMAIN
+from onnxgrad.engine.ir.names import bodies
+from onnxgrad.grad import reverse
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.symbolic.checks import with_shape_of
 from onnxgrad.grad.symbolic.walk import running
@@ -54,6 +57,26 @@ def zero_grad(x: Var) -> Var:
     return y
 
 
+@overload
+def stop_gradient(value: Var, /) -> Var: ...
+
+
+@overload
+def stop_gradient(*values: ir.Value) -> None: ...
+
+
+def stop_gradient(*values: ir.Value | Var) -> Var | None:
+    """Let no gradient flow back through these values of a model's graph: they count as constants. In place.
+
+    A variable of a computing graph stays as it is: the result is another one, equal to it, and the only one that stops.
+    """
+    variables = [value for value in values if isinstance(value, Var)]
+    if len(variables) > 1:
+        raise GradientError("gradients of variables are stopped one by one", fix="x = og.stop_gradient(x)")
+    reverse.stop_gradient(*(value for value in values if isinstance(value, ir.Value)))
+    return zero_grad(variables[0]) if variables else None
+
+
 def current_grad_target() -> Var:
     """The variable that is being differentiated. For functions of custom gradients only.
 
@@ -66,8 +89,8 @@ def current_grad_target() -> Var:
 
 
 def is_custom(node: ir.Node) -> bool:
-    """Whether the gradient of `node` is a function of the program."""
-    return GRADIENT in node.meta
+    """Whether the gradient of `node`, or of one in its bodies, is a function of the program."""
+    return GRADIENT in node.meta or any(is_custom(inner) for body in bodies(node) for inner in body)
 
 
 @gradient("SetGrad", domain=DOMAIN)

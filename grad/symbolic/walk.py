@@ -114,7 +114,7 @@ def differentiate(graph: Graph, request: Request, nodes: Sequence[ir.Node]) -> l
         totals = pull_back(op, nodes, cotangents_of(op, request), request.wrt)
     found = {value: with_shape_of(op, total, value, "the gradient") for value, total in totals.items()}
     if not (run.called_back or running()):  # else somebody may hold a variable of what is not used
-        _clean(op, last, found.values())
+        _clean(op, last, set(found.values()))
     _mark(op, last, nodes)
     return [found.get(value) for value in request.wrt]
 

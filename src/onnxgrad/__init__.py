@@ -29,10 +29,9 @@ if TYPE_CHECKING:  # what type checkers and editors see: the same names as in th
     from onnxgrad.grad.forward import jvp_model
     from onnxgrad.grad.gradient_model import gradient_model
     from onnxgrad.grad.registry import register_gradient
-    from onnxgrad.grad.reverse import stop_gradient
     from onnxgrad.grad.straight_through import straight_through
     from onnxgrad.grad.symbolic.gradients import gradients
-    from onnxgrad.grad.symbolic.set_grad import current_grad_target, set_grad, zero_grad
+    from onnxgrad.grad.symbolic.set_grad import current_grad_target, set_grad, stop_gradient, zero_grad
     from onnxgrad.grad.tape.function import Function
     from onnxgrad.grad.tape.grad import Grad
     from onnxgrad.grad.tape.grad_manager import GradManager
@@ -97,7 +96,7 @@ _EXPORTS: dict[str, str] = {
     "save": "onnxgrad.exporters.onnx",
     "save_graph": "onnxgrad.models.graph_files",
     "set_grad": "onnxgrad.grad.symbolic.set_grad",
-    "stop_gradient": "onnxgrad.grad.reverse",
+    "stop_gradient": "onnxgrad.grad.symbolic.set_grad",
     "straight_through": "onnxgrad.grad.straight_through",
     "summary": "onnxgrad.exporters.report",
     "to_proto": "onnxgrad.exporters.onnx",

@@ -1,6 +1,8 @@
 """Gradients of variables of a computing graph: the rows of tables F9-F11 and L, virtual and real."""
 
+import gc
 import warnings
+import weakref
 
 import numpy as np
 import onnx_ir as ir
@@ -8,6 +10,7 @@ import pytest
 
 import onnxgrad as og
 from onnxgrad.engine.errors import GradientError, GradientRuleMissing, GraphError, OpsetError, OptionError
+from onnxgrad.engine.graph.expansion import GRADIENTS
 from onnxgrad.engine.graph.marks import PRIORITY
 from onnxgrad.engine.graph.outspec import copy_output
 from onnxgrad.grad.registry import RULES
@@ -544,3 +547,46 @@ def test_Q20_the_rule_that_was_registered_last_is_used(monkeypatch):
     y = og.op.custom("Twice", x, domain="my.ops")
     y.value.type, y.value.shape = x.value.type, x.value.shape
     assert value(gradients(y, x, seed=np.ones(2)), x=f32([1, 2])).tolist() == [5, 5]
+
+
+def test_stop_gradient_of_a_variable_is_another_variable():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    assert value(gradients((x * og.stop_gradient(x)).sum(), x), x=f32([3, 4])).tolist() == [3, 4]
+    with pytest.raises(GradientError, match="one by one"):
+        og.stop_gradient(x, x)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("virtual", [True, None])
+def test_a_custom_gradient_in_a_body_is_used(virtual):
+    graph = og.Graph()
+    x, c = graph.input("x", shape=(2,)), graph.input("c", "bool", ())
+    y = og.op.If(c, then_branch=lambda: og.set_grad(x * 2, lambda dy: dy * 100), else_branch=lambda: x)
+    grad = gradients(y.sum(), x, use_virtual_grad=virtual)
+    assert value(grad, x=f32([1, 2]), c=np.asarray(True)).tolist() == [200, 200]
+
+
+def test_L11_a_virtual_gradient_that_nothing_expands_is_an_error(monkeypatch):
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    grad = gradients(x.sum(), x, use_virtual_grad=True)
+    monkeypatch.delitem(GRADIENTS, "VirtualGrad")
+    with pytest.raises(GraphError, match="VirtualGrad"):
+        graph.compile([x], copy_output(grad))
+
+
+def used_graph():
+    """A weak reference to a graph that much was asked of."""
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    y = og.set_grad(x, lambda dy: dy * x)
+    gradients(y.sum(), x)
+    graph.clone(y)
+    og.tools.optimize_vars(x * 2)
+    return weakref.ref(graph)
+
+
+def test_a_graph_goes_when_nobody_holds_it_whatever_was_asked_of_it():
+    gone = used_graph()
+    gc.collect()
+    assert gone() is None
