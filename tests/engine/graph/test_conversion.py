@@ -11,10 +11,12 @@ HEADER = '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> '
 MODELS = {
     "weights": """g (float[N, 3] x) => (float[N, 2] y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, 1}>
         { h = Gemm (x, w, b) y = Relu(h) }""",
-    "a branch": """g (float[N, 3] x) => (float[N, 3] y) { s = ReduceSum <keepdims = 0> (x) z = Constant <value = float {0}> ()
+    "a branch": """g (float[N, 3] x) => (float[N, 3] y) {
+        s = ReduceSum <keepdims = 0> (x) z = Constant <value = float {0}> ()
         c = Greater (s, z) y = If (c) <then_branch = t () => (float[N, 3] a) { a = Neg(x) },
         else_branch = e () => (float[N, 3] a) { a = Exp(x) }> }""",
-    "a loop": """g (float[N, 3] x) => (float[N, 3] y) { n = Constant <value = int64 {3}> () k = Constant <value = bool {1}> ()
+    "a loop": """g (float[N, 3] x) => (float[N, 3] y) {
+        n = Constant <value = int64 {3}> () k = Constant <value = bool {1}> ()
         y = Loop (n, k, x) <body = b (int64 i, bool c, float[N, 3] s) => (bool m, float[N, 3] t)
         { m = Identity(c) t = Add(s, x) }> }""",
     "several outputs": """g (float[N, 3] x) => (float[N, 1] a, int64[N, 1] b, float[N, 3] x2)
