@@ -73,6 +73,7 @@ class Node:
 
     @priority.setter
     def priority(self, value: int) -> None:
+        """See above."""
         self.ir.meta[PRIORITY] = value
 
     def __eq__(self, other: object) -> bool:

@@ -20,7 +20,7 @@ def test_the_stubs_are_what_the_generator_writes():
     assert FILE.read_text(encoding="utf-8") == stubs.stub_text() + "\n", "python -m onnxgrad.engine.graph.stubs"
 
 
-def test_there_is_a_function_for_every_operator_of_the_opset():
+def test_P14_there_is_a_function_for_every_operator_of_the_opset():
     schemas = [schema for schema in onnx.defs.get_all_schemas_with_history() if schema.domain in VERSIONS]
     names = {schema.name for schema in schemas if schema.since_version <= VERSIONS[schema.domain]}
     deprecated = {schema.name for schema in schemas if schema.deprecated}
