@@ -42,6 +42,7 @@ class TracedFunction(Generic[_P, _R]):
         self._max_captures = max_captures
         self._captures: dict[Hashable, tuple[Capture, ...]] = {}
         self._lock = threading.RLock()
+        self._updates = threading.Lock()
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """The result of the function, by a graph that was captured for such arguments, or is now."""
@@ -110,6 +111,7 @@ class TracedFunction(Generic[_P, _R]):
                 return same[broken.index("")]
             found = capture(self.function, self.name, self._reader, args, kwargs)
             prepare(found, self._options)
+            found.lock = self._updates
             found.described = self._described(args, kwargs)
             found.reason = broken[-1] if broken else self._difference(found.described)
             self._keep(key, found)

@@ -60,11 +60,11 @@ class GradOf:
 
 @dataclass
 class Capture:
-    """What a run of the function wrote.
+    """What a run of the function did.
 
     result: what it returned, with Places for tensors. values: what the graph computes. writes, grads: the tensors whose
     value or gradient changes, with the position of the next one; None takes a gradient away. described: the arguments.
-    graph: let go of when `prepare` has made a runner, which takes the values of `ports`.
+    graph: let go of when `prepare` has made a runner, which takes the values of `ports`. lock: held by runs that write.
     """
 
     graph: Graph | None

@@ -18,7 +18,7 @@ from onnxgrad.engine.runtime.providers import Device
 from onnxgrad.grad.tape.one_node import COMPOSITE, Composite, attributes_of
 from onnxgrad.grad.tape.operators import general_backward
 from onnxgrad.grad.tape.payload import HOST, one_device
-from onnxgrad.grad.tape.state import STATE, Traceable
+from onnxgrad.grad.tape.state import Traceable
 from onnxgrad.grad.tape.tape import Backward, untracked
 from onnxgrad.grad.tape.tensor import Tensor
 from onnxgrad.grad.tape.trace_arguments import Axes, Leaf
@@ -147,7 +147,7 @@ class GraphTracer:
         made = [self.value_of(output).value for output in outputs]
         producer = made[0].producer() if made else None
         nodes = self._inlined.get(made[0], []) if call.domain == COMPOSITE else [producer] if producer else []
-        if not nodes or len(STATE.recorders) > 1:
+        if not nodes:
             return None
         given = [self.value_of(value).value if isinstance(value, Tensor) else None for value in call.inputs]
         inner, results = kept(call, level), [untracked(output, level) for output in outputs]

@@ -196,6 +196,17 @@ def test_gradients_of_arguments_are_added_to_the_arguments():
     assert traced.captures == 2
 
 
+def test_a_gradient_that_is_only_read_stays():
+    weight = og.Tensor([2.0])
+    grad = weight.grad = og.Tensor([3.0])
+    traced = og.trace(lambda x: x * weight.grad)
+    assert traced(og.Tensor([2.0])).item() == 6
+    assert weight.grad is grad
+    weight.grad = og.Tensor([4.0])
+    assert traced(og.Tensor([2.0])).item() == 8
+    assert traced.captures == 1
+
+
 def test_a_gradient_can_be_read_and_used_inside():
     weight = og.Tensor([2.0])
     gm = og.GradManager().attach(weight)
