@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import GradientError, GraphError, OpsetError
 from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.operand import Operand
+from onnxgrad.engine.graph.shared_tensor import VolatileTensor
 from onnxgrad.engine.graph.source import Source
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import describe, describe_value, is_float
@@ -128,10 +129,10 @@ def _value_of(graph: Graph, given: object) -> ir.Value:
             )
         return given.value
     for value, source in graph.sources.items():
-        if source is given:
+        if given is (source.tensor if isinstance(source, VolatileTensor) else source):
             return value
     if isinstance(given, Source):
-        return graph.add_source(given).value
+        raise GraphError(f"graph {graph.name!r} does not read {given!r}", fix="graph.param(...) before")
     raise GraphError(f"{given!r} is no variable", fix="a Var, a SharedTensor, or a list of them")
 
 

@@ -97,6 +97,20 @@ def test_gradients_by_a_parameter_are_those_by_its_variable():
     assert gradients(loss, shared) == gradients(loss, graph.param(shared))
 
 
+def test_gradients_by_volatile_parameters_and_scalars_are_those_by_their_variables():
+    graph = og.Graph()
+    shared, scalar = og.SharedTensor(f32([1, 2])), og.SharedScalar(3.0)
+    loss = (graph.param(shared, volatile=True) * scalar).sum()
+    by_shared, by_scalar = values(gradients(loss, [shared, scalar]))
+    assert (by_shared.tolist(), by_scalar) == ([3, 3], 3)
+
+
+def test_a_parameter_that_the_graph_does_not_read_is_refused():
+    _, loss, _ = perceptron()
+    with pytest.raises(GraphError, match="does not read"):
+        gradients(loss, og.SharedTensor(f32([1, 2])))
+
+
 def test_gradients_of_values_of_a_model_work_as_before():
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([2]))
     graph = ir.Graph([x], [], nodes=[], opset_imports={"": 20})
