@@ -271,7 +271,9 @@ def _inputs(ports: Sequence[Port], leaves: Sequence[Leaf]) -> tuple[list[RawTens
     kept: list[object] = []
     for port in ports:
         if isinstance(port, Tensor):
-            values.append(port._concrete())
+            payload = port._payload
+            assert not isinstance(payload, Var), "tracers do not change tensors that were there before"
+            values.append(payload)
         elif isinstance(port, Given):
             leaf = leaves[port.index]
             if isinstance(leaf, Tensor):
