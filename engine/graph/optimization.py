@@ -13,7 +13,7 @@ from onnxgrad.engine.graph.execution import Execution
 from onnxgrad.engine.graph.first_run import FirstRun, is_random
 from onnxgrad.engine.graph.lowering import Lowered, Transform
 from onnxgrad.engine.graph.options import GraphOptions
-from onnxgrad.engine.graph.sublinear import compute_twice
+from onnxgrad.engine.graph.sublinear import compute_twice, has_endpoints
 from onnxgrad.engine.graph.traversal import in_priority_order
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.virtual_operators import is_virtual
@@ -120,6 +120,8 @@ def _forward(options: GraphOptions) -> Transform:
     def transform(model: ir.Model) -> ir.Model:
         if not any(is_virtual(node) and node.op_type == "VirtualGrad" for node in model.graph):
             return model
+        if options.enable_sublinear_memory_opt and has_endpoints(model.graph):
+            return model  # a pass might take the values that were marked away
         outputs = list(model.graph.outputs)
         places = {value: place for place, value in enumerate(dict.fromkeys(outputs))}
         model.graph.outputs[:] = list(places)

@@ -30,6 +30,11 @@ def compute_twice(graph: ir.Graph, tries: int, enough: int) -> int:
     return _Repeated(graph, plan, kept).run()
 
 
+def has_endpoints(graph: ir.Graph) -> bool:
+    """Whether a value of the graph was marked as an endpoint."""
+    return any(ENDPOINT in value.meta for node in graph for value in node.outputs)
+
+
 @dataclass(frozen=True)
 class _Plan:
     """forward: nodes that are no gradient's, in order. saved: what they make and gradients read."""

@@ -15,7 +15,7 @@ from onnxgrad.engine.ir.functions import DOMAIN
 from onnxgrad.engine.ir.virtual_operators import is_virtual
 from onnxgrad.grad.registry import GradientBuilder
 from onnxgrad.grad.reverse import pull_back
-from onnxgrad.grad.subgraphs import remove_dead, zeros
+from onnxgrad.grad.subgraphs import zeros
 from onnxgrad.grad.symbolic.checks import with_shape_of
 from onnxgrad.grad.symbolic.walk import Request, between, cotangents_of
 
@@ -57,7 +57,6 @@ def _expand(graph: Expanding, node: ir.Node) -> Sequence[ir.Value]:
     for other, grad in zip(alike, grads, strict=True):
         if other is not node:
             graph.replace(other, [grad])
-    op.forget(remove_dead(node.graph, before, grads))
     for added in node.graph:
         if added not in before:
             added.meta[OF_GRADIENT] = True

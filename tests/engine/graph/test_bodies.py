@@ -84,6 +84,21 @@ def test_a_carried_value_may_change_its_size():
     assert values([y], x=f32([7]))[0].tolist() == [7] * 8
 
 
+def test_a_body_is_written_for_the_shapes_of_all_rounds():
+    graph = og.Graph()
+    x = graph.input("x", shape=(1, 2))
+    shapes = []
+
+    def body(i, go, h):
+        shapes.append(h.shape)
+        return go, og.op.Concat(h, h, axis=0)
+
+    og.op.Loop(3, True, x, body=body)
+    assert shapes[0] == (1, 2)
+    assert not isinstance(shapes[-1][0], int)
+    assert shapes[-1][1] == 2
+
+
 def test_a_carried_value_may_not_change_its_type():
     graph = og.Graph()
     with pytest.raises(GraphError, match="changes its type"):
