@@ -11,11 +11,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Generic, ParamSpec, TypeVar, overload
 
 from onnxgrad.engine.errors import OptionError
+from onnxgrad.engine.graph.signature import OPSET
 from onnxgrad.engine.runtime.assemble import SessionOptions
 from onnxgrad.grad.tape.state import STATE
 from onnxgrad.grad.tape.trace_arguments import Axes, Reader, described
 from onnxgrad.grad.tape.trace_capture import Capture, capture, prepare, run
-from onnxgrad.grad.tape.trace_export import export_capture
+from onnxgrad.grad.tape.trace_export import check_opset, export_capture
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -89,17 +90,20 @@ class TracedFunction(Generic[_P, _R]):
         *example_inputs: object,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        opset: int = OPSET,
         **named_inputs: object,
     ) -> None:
         """Write the function, for arguments like these, as an ONNX model.
 
         Tensors that it reaches by itself become initializers with the values that they have now; those of a module have
-        their names. input_names, output_names: of the tensors of arguments and result, in order. What the function sets
-        is not part of the model.
+        their names. input_names, output_names: of the tensors of arguments and result, in order. opset: of the ONNX
+        standard, from 18 on, for runtimes that are older. What the function sets is not part of the model.
 
-        Raises: OptionError for a wrong number of names, or a function that returns no tensor.
+        Raises: OptionError for a wrong number of names, or a function that returns no tensor; OpsetError for an
+        operator that the opset does not have.
         """
-        found = capture(self.function, self.name, self._reader, example_inputs, named_inputs)
+        check_opset(opset)
+        found = capture(self.function, self.name, self._reader, example_inputs, named_inputs, opset)
         export_capture(found, path, input_names, output_names)
 
     def _capture(self, key: Hashable, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Capture:

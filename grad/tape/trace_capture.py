@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import ExecutionError, GraphError
 from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.lowering import Lowered, lower
+from onnxgrad.engine.graph.signature import OPSET
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
 from onnxgrad.engine.runtime.direct import (
@@ -115,13 +116,18 @@ class Guards:
 
 
 def capture(
-    function: Callable[..., object], name: str, reader: Reader, args: tuple[object, ...], kwargs: Mapping[str, object]
+    function: Callable[..., object],
+    name: str,
+    reader: Reader,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    opset: int = OPSET,
 ) -> Capture:
     """Run a function of Python once, on tensors that stand for variables, and keep what it did.
 
     Nothing that was there before is changed, also where it raises.
     """
-    tracer = GraphTracer(name)
+    tracer = GraphTracer(name, opset)
     names = [*reader.names, *(f"argument{i}" for i in range(len(reader.names), len(args)))]
     pairs = [*zip(names, args, strict=False), *kwargs.items()]
     with tracing_with(tracer), recording_with(()):

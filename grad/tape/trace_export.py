@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import onnx
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import OptionError
+from onnxgrad.engine.errors import OpsetError, OptionError
 from onnxgrad.engine.graph.lowering import lower
+from onnxgrad.engine.graph.signature import OPSET
+from onnxgrad.engine.ir.builder import describe
 from onnxgrad.engine.ir.functions import adopt_functions
 from onnxgrad.engine.ir.names import Names
 from onnxgrad.exporters.onnx import save
 from onnxgrad.grad.tape.trace_capture import Capture, Place, with_constants
 from onnxgrad.grad.tape.tracer import Given
+
+_OLDEST = 18
+"""Before it, operators that gradients are made of did not exist."""
+_FUNCTIONS = 8
+"""The version of the format that can hold functions."""
 
 
 def export_capture(
@@ -43,7 +51,39 @@ def export_capture(
     default = ["output"] if len(graph.outputs) == 1 else [f"output{i}" for i in range(len(graph.outputs))]
     _rename(list(graph.outputs), output_names or [names.fresh(name) for name in default], names, "output")
     adopt_functions(lowered.model)
+    opset = lowered.model.graph.opset_imports[""]
+    for node in lowered.model.graph.all_nodes():
+        _check_node(node, opset)
+    lowered.model.ir_version = max(
+        _FUNCTIONS, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
+    )
     save(lowered.model, path)
+
+
+def check_opset(opset: int) -> None:
+    """Raises: OpsetError for an opset that functions cannot be written in."""
+    if not _OLDEST <= opset <= OPSET:
+        raise OpsetError(f"a function cannot be exported in opset {opset}", fix=f"one of {_OLDEST} to {OPSET}")
+
+
+def _check_node(node: ir.Node, opset: int) -> None:
+    if node.domain:
+        return
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset)
+    except onnx.defs.SchemaError as error:
+        since = onnx.defs.get_schema(node.op_type, OPSET).since_version
+        raise OpsetError(
+            f"opset {opset} has no {node.op_type}", where=describe(node), fix=f"opset={since}, or other operators"
+        ) from error
+    unknown = sorted(set(node.attributes) - set(schema.attributes))
+    if unknown or len(node.inputs) > schema.max_input:
+        raise OpsetError(
+            f"{node.op_type} of opset {opset} does not have all that is asked for",
+            where=describe(node),
+            why=f"it has no attribute {unknown[0]!r}" if unknown else f"it has {schema.max_input} inputs at most",
+            fix=f"opset={onnx.defs.get_schema(node.op_type, OPSET).since_version}",
+        )
 
 
 def _places(result: object) -> list[Place]:

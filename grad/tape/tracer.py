@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.graph.graph import Graph
 from onnxgrad.engine.graph.operand import Call, Dim, Operand
+from onnxgrad.engine.graph.signature import OPSET
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.direct import RawTensor
 from onnxgrad.engine.runtime.providers import Device
@@ -71,8 +72,8 @@ class GraphTracer:
     Tensors that nobody made inside are inputs of the graph, whose values are read at each run.
     """
 
-    def __init__(self, name: str) -> None:
-        self.graph = Graph(name)
+    def __init__(self, name: str, opset: int = OPSET) -> None:
+        self.graph = Graph(name, opset=opset)
         self.entered: dict[int, Traceable] = {}
         self.had_grad: WeakKeyDictionary[Tensor, bool] = WeakKeyDictionary()
         """Of which tensors the gradient was read before it was written, and whether there was one."""

@@ -78,10 +78,11 @@ def test_inputs_are_called_after_the_way_to_them(tmp_path):
     assert outputs == ["output0", "output1"]
 
 
-@pytest.mark.parametrize("given", ["input_names", "output_names"])
-def test_a_wrong_number_of_names_is_an_error(given, tmp_path):
+@pytest.mark.parametrize("inputs, outputs", [(["a", "b"], None), (None, ["a", "b"])])
+def test_a_wrong_number_of_names_is_an_error(inputs, outputs, tmp_path):
+    traced = og.trace(lambda x: x + 1)
     with pytest.raises(og.errors.OptionError, match="2 names are given for 1"):
-        og.trace(lambda x: x + 1).export(tmp_path / "f.onnx", floats(2), **{given: ["a", "b"]})
+        traced.export(tmp_path / "f.onnx", floats(2), input_names=inputs, output_names=outputs)
 
 
 def test_equal_names_are_an_error(tmp_path):
@@ -121,6 +122,34 @@ def test_gradients_can_be_exported(tmp_path):
     (found,) = run_file(tmp_path / "g.onnx", floats(3, seed=1))
     want = (1 - np.tanh(floats(3, seed=1) * floats(3)) ** 2) * floats(3)
     np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [18, 21, 26])
+def test_a_function_is_exported_in_the_opset_that_is_asked_for(opset, tmp_path):
+    net = Net().eval()
+    og.trace(net).export(tmp_path / "net.onnx", floats(4, 5), opset=opset)
+    model = onnx.load(tmp_path / "net.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [entry.version for entry in model.opset_import] == [opset]
+    assert model.ir_version == {18: 8, 21: 10, 26: 13}[opset]
+    want = net(og.Tensor(floats(4, 5))).numpy()
+    np.testing.assert_allclose(run_file(tmp_path / "net.onnx", floats(4, 5))[0], want, rtol=1e-5, atol=1e-6)
+
+
+OLD = {
+    "an operator": (nn.gelu, 18, "opset 18 has no Gelu"),
+    "an attribute": (nn.GroupNorm(1, 2), 18, "has no attribute 'stash_type'"),
+    "an opset": (lambda x: x + 1, 17, "cannot be exported in opset 17"),
+    "a new opset": (lambda x: x + 1, 99, "cannot be exported in opset 99"),
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_what_an_opset_does_not_have_is_an_error(name, tmp_path):
+    function, opset, message = OLD[name]
+    with pytest.raises(og.errors.OpsetError, match=message):
+        og.trace(function).export(tmp_path / "f.onnx", floats(1, 2, 3), opset=opset)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_function_without_a_tensor_cannot_be_exported(tmp_path):
