@@ -1,5 +1,7 @@
 """Traced functions as ONNX files."""
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -136,7 +138,7 @@ def test_a_function_is_exported_in_the_opset_that_is_asked_for(opset, tmp_path):
     np.testing.assert_allclose(run_file(tmp_path / "net.onnx", floats(4, 5))[0], want, rtol=1e-5, atol=1e-6)
 
 
-OLD = {
+OLD: dict[str, tuple[Callable[[og.Tensor], og.Tensor], int, str]] = {
     "an operator": (nn.gelu, 18, "opset 18 has no Gelu"),
     "an attribute": (nn.GroupNorm(1, 2), 18, "has no attribute 'stash_type'"),
     "an opset": (lambda x: x + 1, 17, "cannot be exported in opset 17"),
