@@ -152,6 +152,7 @@ class GraphFunction(Generic[R]):
 
     @inputs.setter
     def inputs(self, value: Sequence[Var] | None) -> None:
+        """See above."""
         self._arguments.order(value)
 
     @property
@@ -168,6 +169,7 @@ class GraphFunction(Generic[R]):
 
     @outputs.setter
     def outputs(self, value: Sequence[Var] | Var) -> None:
+        """See above."""
         single = isinstance(value, Var)
         chosen = [value] if isinstance(value, Var) else list(value)
         for var in chosen:
@@ -183,6 +185,7 @@ class GraphFunction(Generic[R]):
 
     @before.setter
     def before(self, value: Hook | None) -> None:
+        """See above."""
         self._before = _hook(value)
 
     @property
@@ -192,6 +195,7 @@ class GraphFunction(Generic[R]):
 
     @after.setter
     def after(self, value: Hook | None) -> None:
+        """See above."""
         self._after = _hook(value)
 
     def memory_plan(self, shapes: Mapping[str, Sequence[int]] | None = None) -> MemoryPlan:

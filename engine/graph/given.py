@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from onnxgrad.engine.runtime.values import Array, SupportsArray, SupportsDLPack, from_dlpack, to_numpy
-
-if TYPE_CHECKING:
-    from onnxruntime import OrtValue
+from onnxgrad.engine.runtime.values import Array, DeviceValue, SupportsArray, SupportsDLPack, from_dlpack, to_numpy
 
 
 @runtime_checkable
@@ -31,7 +28,7 @@ class CallbackValue(Protocol):
     def is_eager(self) -> bool:
         """Whether it was copied to the host before the callback was called."""
 
-    def ort_value(self) -> OrtValue:
+    def ort_value(self) -> DeviceValue:
         """The tensor on the device, as long as the callback runs."""
 
     def get(self) -> Array:

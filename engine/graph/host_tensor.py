@@ -14,11 +14,9 @@ from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.graph.operand import Dim
 from onnxgrad.engine.graph.signature import as_type
 from onnxgrad.engine.runtime.call_signature import dtype_name
-from onnxgrad.engine.runtime.values import Array, numpy_dtype, to_ort
+from onnxgrad.engine.runtime.values import Array, DeviceValue, numpy_dtype, to_ort
 
 if TYPE_CHECKING:
-    from onnxruntime import OrtValue
-
     from onnxgrad.engine.graph.var import Var
 
 SILENCE = "ONNXGRAD_DISABLE_SET_VALUE_WARN"
@@ -50,7 +48,7 @@ class HostTensor:
         self._dtype = numpy_dtype(element_type)
         self._is_packed = element_type != ir.DataType.STRING and element_type.bitwidth < 8  # no view of the array
         self._array: Array | None = None
-        self._ort: OrtValue | None = None
+        self._ort: DeviceValue | None = None
         self._is_borrowed = False
         self._warned: set[str] = set()
         self._lock = threading.RLock()
@@ -102,7 +100,7 @@ class HostTensor:
         return self._array
 
     @property
-    def ort_value(self) -> OrtValue:
+    def ort_value(self) -> DeviceValue:
         """The present value as a tensor over the same memory. Raises: InputError if there is none, or of strings."""
         with self._lock:
             if self._ort is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -20,10 +19,7 @@ from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.engine.runtime.call_signature import dtype_name
 from onnxgrad.engine.runtime.memory import device_holding, device_name, element_type, shape_of
 from onnxgrad.engine.runtime.providers import Device
-from onnxgrad.engine.runtime.values import Array, to_numpy, to_ort
-
-if TYPE_CHECKING:
-    from onnxruntime import OrtValue
+from onnxgrad.engine.runtime.values import Array, DeviceValue, to_numpy, to_ort
 
 _BLOCK = 1 << 16  # elements: three blocks of float32 stay in the cache of a core
 _OPSET = 21
@@ -53,7 +49,7 @@ def update_in_place(dest: SharedTensor, delta: object, alpha: float, beta: float
         _update(dest, tensor, coefficients)
 
 
-def _update(dest: SharedTensor, delta: OrtValue, coefficients: tuple[Array, ...]) -> None:
+def _update(dest: SharedTensor, delta: DeviceValue, coefficients: tuple[Array, ...]) -> None:
     target = dest.storage.writable()
     if element_type(delta) != dest.element_type:
         raise InputError(f"delta has dtype {dtype_name(element_type(delta))}, which is not that of {dest!r}")
@@ -102,7 +98,7 @@ def _on_block(dest: Array, delta: Array, alpha: Array, beta: Array, bias: Array)
         dest[...] = np.multiply(dest, alpha, dtype=work) + term
 
 
-def _on_device(storage: Storage, delta: OrtValue, coefficients: tuple[Array, ...]) -> None:
+def _on_device(storage: Storage, delta: DeviceValue, coefficients: tuple[Array, ...]) -> None:
     """By operators that run on the device of the tensor; the result is stored there."""
     alpha, beta, bias = coefficients
     function = _function(storage.kind, storage.device)

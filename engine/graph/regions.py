@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from onnxgrad.engine.errors import InputError
 from onnxgrad.engine.graph.storage import Storage
 from onnxgrad.engine.runtime.memory import copied, copy, part_of, shape_of
 from onnxgrad.engine.runtime.providers import Device
-from onnxgrad.engine.runtime.values import Array, to_numpy
-
-if TYPE_CHECKING:
-    from onnxruntime import OrtValue
+from onnxgrad.engine.runtime.values import Array, DeviceValue, to_numpy
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Region:
         return self.begin * (1 if self.axis is None else math.prod(whole[axis + 1 :]))
 
 
-def copy_in(storage: Storage, region: Region, tensor: OrtValue) -> None:
+def copy_in(storage: Storage, region: Region, tensor: DeviceValue) -> None:
     """Copy a tensor of the region's shape into the region. Raises: InputError for another shape."""
     target = storage.writable()
     whole = shape_of(target)
@@ -76,7 +72,7 @@ def copy_in(storage: Storage, region: Region, tensor: OrtValue) -> None:
         storage.write(array)
 
 
-def copy_out(tensor: OrtValue, region: Region, storage: Storage) -> None:
+def copy_out(tensor: DeviceValue, region: Region, storage: Storage) -> None:
     """Let the region of a tensor be the value of a storage, which takes its shape."""
     whole = shape_of(tensor)
     region.check(whole)

@@ -14,11 +14,9 @@ from onnxgrad.engine.runtime.call_signature import dtype_name
 from onnxgrad.engine.runtime.memory import parse_device
 from onnxgrad.engine.runtime.memory import write as write_into
 from onnxgrad.engine.runtime.providers import Device
-from onnxgrad.engine.runtime.values import allocate
+from onnxgrad.engine.runtime.values import DeviceValue, allocate
 
 if TYPE_CHECKING:
-    from onnxruntime import OrtValue
-
     from onnxgrad.engine.graph.graph import Graph
     from onnxgrad.engine.graph.var import Var
 
@@ -38,7 +36,7 @@ class SharedScalar(Operand):
     def _begin(self, value: np.generic, dtype_locked: bool) -> None:
         self._lock = threading.RLock()
         self._value, self._dtype_locked = value, dtype_locked
-        self._mirrors: dict[Device, OrtValue] = {}
+        self._mirrors: dict[Device, DeviceValue] = {}
 
     @property
     def element_type(self) -> ir.DataType:
@@ -95,11 +93,11 @@ class SharedScalar(Operand):
                 write_into(mirror, np.asarray(scalar))
 
     @property
-    def ort_value(self) -> OrtValue:
+    def ort_value(self) -> DeviceValue:
         """The number in the memory of the CPU: the same tensor each time, once the dtype is locked."""
         return self.value_on("cpu")
 
-    def value_on(self, device: str | Device) -> OrtValue:
+    def value_on(self, device: str | Device) -> DeviceValue:
         """The number in the memory of a device: the same tensor each time, once the dtype is locked."""
         place = parse_device(device)
         with self._lock:

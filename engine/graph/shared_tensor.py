@@ -18,11 +18,9 @@ from onnxgrad.engine.graph.storage import Pending, Storage, all_locked
 from onnxgrad.engine.runtime.call_signature import dtype_name
 from onnxgrad.engine.runtime.memory import device_holding, device_name, element_type, parse_device
 from onnxgrad.engine.runtime.providers import Device
-from onnxgrad.engine.runtime.values import Array, numpy_dtype, to_numpy
+from onnxgrad.engine.runtime.values import Array, DeviceValue, numpy_dtype, to_numpy
 
 if TYPE_CHECKING:
-    from onnxruntime import OrtValue
-
     from onnxgrad.engine.graph.graph import Graph
     from onnxgrad.engine.graph.var import Var
 
@@ -137,15 +135,15 @@ class SharedTensor(Operand):
         return self._storage
 
     @property
-    def ort_value(self) -> OrtValue:
+    def ort_value(self) -> DeviceValue:
         """The tensor as it is now, not copied. Raises: GraphError while it is empty."""
         return self._storage.present()
 
-    def spare(self) -> OrtValue:
+    def spare(self) -> DeviceValue:
         """A second tensor of the same shape, to write the next value into; see `commit`."""
         return self._storage.spare()
 
-    def commit(self, tensor: OrtValue) -> None:
+    def commit(self, tensor: DeviceValue) -> None:
         """Let `tensor`, mostly the spare one, be the value; what it was becomes the spare one.
 
         It is copied instead where the memory is shared or its address was given out. Raises: GraphError for another
@@ -374,15 +372,15 @@ class VolatileTensor:
         return self.tensor.source_name
 
     @property
-    def ort_value(self) -> OrtValue:
+    def ort_value(self) -> DeviceValue:
         """See SharedTensor."""
         return self.tensor.ort_value
 
-    def spare(self) -> OrtValue:
+    def spare(self) -> DeviceValue:
         """See SharedTensor."""
         return self.tensor.spare()
 
-    def commit(self, tensor: OrtValue) -> None:
+    def commit(self, tensor: DeviceValue) -> None:
         """See SharedTensor."""
         self.tensor.commit(tensor)
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -15,10 +14,7 @@ from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.runtime.call_signature import dtype_name
 from onnxgrad.engine.runtime.memory import copied, copy, element_type, fill_with_zeros, part_of, shape_of, write
 from onnxgrad.engine.runtime.providers import Device
-from onnxgrad.engine.runtime.values import Array, allocate, to_numpy
-
-if TYPE_CHECKING:
-    from onnxruntime import OrtValue
+from onnxgrad.engine.runtime.values import Array, DeviceValue, allocate, to_numpy
 
 
 @dataclass(frozen=True)
@@ -40,8 +36,8 @@ class Storage:
     def __init__(self, kind: ir.DataType, device: Device) -> None:
         self.kind, self.device = kind, device
         self.lock = threading.RLock()
-        self._value: OrtValue | None = None
-        self._spare: OrtValue | None = None
+        self._value: DeviceValue | None = None
+        self._spare: DeviceValue | None = None
         self._pending: Pending | None = None
         self._stays = False
         self._readers: dict[int, int] = {}  # id of a tensor -> how many runs read it
@@ -59,7 +55,7 @@ class Storage:
         """Whether a value waits to be written."""
         return self._pending is not None
 
-    def present(self) -> OrtValue:
+    def present(self) -> DeviceValue:
         """The tensor as it is now. Raises: GraphError while it is empty."""
         value = self._value
         if value is not None and self._pending is None:
@@ -70,14 +66,14 @@ class Storage:
                 raise GraphError("a SharedTensor is read that has no value", fix="give it one: set(array)")
             return self._value
 
-    def pin(self) -> OrtValue:
+    def pin(self) -> DeviceValue:
         """The tensor as it is now, which keeps its elements until `unpin`: next values go elsewhere, while it may."""
         with self.lock:
             value = self.present()
             self._readers[id(value)] = self._readers.get(id(value), 0) + 1
             return value
 
-    def unpin(self, value: OrtValue) -> None:
+    def unpin(self, value: DeviceValue) -> None:
         """The end of one `pin`."""
         with self.lock:
             count = self._readers[id(value)] - 1
@@ -86,7 +82,7 @@ class Storage:
             else:
                 del self._readers[id(value)]
 
-    def writable(self) -> OrtValue:
+    def writable(self) -> DeviceValue:
         """The tensor as it is now, to change elements of: a copy takes its place where a run reads it, while it may."""
         with self.lock:
             value = self.present()
@@ -117,7 +113,7 @@ class Storage:
         with self.lock:
             write(self._room_for(array.shape), array)
 
-    def write_tensor(self, tensor: OrtValue) -> None:
+    def write_tensor(self, tensor: DeviceValue) -> None:
         """Copy a tensor of the same type in, from whatever device; memory is new only where the shape is."""
         with self.lock:
             copy(tensor, self._room_for(shape_of(tensor)))
@@ -135,32 +131,32 @@ class Storage:
                 raise GraphError("a SharedTensor without a shape cannot be zeroed", fix="resize(shape) first")
             fill_with_zeros(self._room_for(shape))
 
-    def adopt(self, tensor: OrtValue, *, stays: bool = False) -> None:
+    def adopt(self, tensor: DeviceValue, *, stays: bool = False) -> None:
         """Take over the memory of a tensor of the same type on the same device. `stays`: others know it too."""
         with self.lock:
             self._replace(tensor)
             self._stays = stays
 
-    def stay(self) -> OrtValue:
+    def stay(self) -> DeviceValue:
         """The present tensor, whose memory is no longer exchanged for another."""
         with self.lock:
             value = self.present()
             self._stays, self._spare = True, None
             return value
 
-    def part(self, first: int, shape: tuple[int, ...]) -> OrtValue:
+    def part(self, first: int, shape: tuple[int, ...]) -> DeviceValue:
         """A tensor over a part of the memory, which stays from now on."""
         with self.lock:
             return part_of(self.stay(), first, shape)
 
-    def spare(self) -> OrtValue:
+    def spare(self) -> DeviceValue:
         """A second tensor of the same type and shape, to write the next value into. Made once, until one is resized."""
         with self.lock:
             if self._spare is None or id(self._spare) in self._readers:
                 self._spare = allocate(shape_of(self.present()), self.kind, self.device)
             return self._spare
 
-    def commit(self, tensor: OrtValue) -> None:
+    def commit(self, tensor: DeviceValue) -> None:
         """Let `tensor` be the value: the spare one, or one that nobody else writes to.
 
         What was the value becomes the spare one. Where memory stays, `tensor` is copied, and stays the spare one.
@@ -185,7 +181,7 @@ class Storage:
             array = to_numpy(value)
             return array.copy() if value.device_name() == "cpu" else array
 
-    def _room_for(self, shape: tuple[int, ...]) -> OrtValue:
+    def _room_for(self, shape: tuple[int, ...]) -> DeviceValue:
         self._pending = None
         is_read = id(self._value) in self._readers and not self._stays
         if self._value is None or is_read or shape_of(self._value) != shape:
@@ -193,10 +189,10 @@ class Storage:
         assert self._value is not None
         return self._value
 
-    def _replace(self, value: OrtValue) -> None:
+    def _replace(self, value: DeviceValue) -> None:
         self._value, self._spare, self._pending, self._stays = value, None, None, False
 
-    def _check(self, tensor: OrtValue, present: OrtValue) -> None:
+    def _check(self, tensor: DeviceValue, present: DeviceValue) -> None:
         if (tensor.element_type(), tensor.shape()) != (present.element_type(), present.shape()):
             raise GraphError(
                 f"the next value of a SharedTensor is {dtype_name(element_type(tensor))}{list(tensor.shape())}",

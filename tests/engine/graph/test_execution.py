@@ -89,7 +89,9 @@ def test_a_function_that_runs_partly_on_the_host_updates_and_calls_back():
     watched = graph.callback(largest, lambda value: seen.append(value.get()))
     updated = og.add_update(graph.param(w), watched.astype("float32") * 2.0)
     function = graph.compile([x], [og.copy_output(largest), updated])
-    assert len(function._execution._plan.regions) == 3
+    plan = function._execution._plan
+    assert plan is not None
+    assert len(plan.regions) == 3
     given = np.array([5, 7, 1], np.uint64)
     for count in (1, 2):
         (result,) = function(given)
