@@ -38,6 +38,19 @@ def measured(step: Callable[[], object], steps: int) -> float:
     return (time.perf_counter() - start) / steps * 1e3
 
 
+def measure_in_turn(ways: dict[str, Callable[[], object]], steps: int, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of a step in each way, by round; who comes first changes from round to round."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for way in ways.values():
+        measured(way, 10)
+    for number in range(rounds):
+        order = list(ways)
+        for name in order[number % len(order) :] + order[: number % len(order)]:
+            time.sleep(0.2)  # until the threads of the one before no longer wait busily
+            times[name].append(measured(ways[name], steps))
+    return times
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
@@ -70,14 +83,7 @@ def main() -> None:
         "traced": lambda: traced(x, y).item(),  # type: ignore[arg-type]  # arrays are welcome
         "at once": lambda: step(*tensors).item(),
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        measured(way, 10)
-    for number in range(options.rounds):
-        order = list(ways)
-        for name in order[number % len(order) :] + order[: number % len(order)]:
-            time.sleep(0.2)  # until the threads of the one before no longer wait busily
-            times[name].append(measured(ways[name], options.steps))
+    times = measure_in_turn(ways, options.steps, options.rounds)
     for name, found in times.items():
         print(f"{name:>12}: {statistics.median(found):7.3f} ms a step (least {min(found):.3f})")
     ratios = [ours / theirs for ours, theirs in zip(times["traced"], times["og.Trainer"], strict=True)]

@@ -62,6 +62,7 @@ class TensorOptimizer:
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
+        """See above."""
         self._number = float(value)
         self._rate.set(self._number)
 
