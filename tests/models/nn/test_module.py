@@ -1,5 +1,7 @@
 """Modules: names, states, files."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -133,6 +135,15 @@ def test_floats_get_another_dtype():
     assert {array.dtype for array in net.state_dict().values()} == {np.dtype("float64")}
     assert net.tied is net.heads["a"].weight
     assert net.eval()(og.Tensor(floats(3, 4), "float64")).dtype == np.float64
+
+
+def test_a_copy_has_tensors_of_its_own():
+    net = Net()
+    copy = deepcopy(net)
+    assert copy.tied is copy.heads["a"].weight
+    assert isinstance(copy.scale, nn.Parameter)
+    copy.scale.set([5.0])
+    assert net.scale.item() == 1
 
 
 def test_a_method_called_forward_is_refused():
