@@ -89,9 +89,7 @@ class DirectSession:
 class PlanRunner:
     """A plan of several regions, or with types that onnxruntime does not take from outside, called with raw tensors."""
 
-    def __init__(
-        self, plan: Plan, inputs: Sequence[str], device: Device, outputs: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, inputs: Sequence[str], device: Device, outputs: Sequence[str] | None = None) -> None:
         """outputs: in which order to give them, also some twice; by default that of the plan."""
         self._plan, self._names, self._device = plan, tuple(inputs), device
         self._outputs = tuple(plan.outputs) if outputs is None else tuple(outputs)
