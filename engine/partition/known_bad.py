@@ -102,7 +102,40 @@ def _is_float(node: ir.Node) -> bool:
     return dtype is not None and dtype.is_floating_point()
 
 
+def _writes_what_it_reads(node: ir.Node) -> bool:
+    """Training-mode normalization whose running statistics come out in the memory in which they go in.
+
+    Not where they are outputs of the graph; and it harms nobody where what goes in is computed for this node alone.
+    """
+    if not _int(node, "training_mode"):
+        return False
+    pairs = zip(node.inputs[3:5], node.outputs[1:3], strict=False)
+    return any(not after.is_graph_output() and not _is_for_one(before) for before, after in pairs)
+
+
+def _is_for_one(value: ir.Value | None) -> bool:
+    """Whether a value is computed in each run and read once: no constant, even after constants are folded."""
+    if value is None or value.producer() is None or value.is_graph_output() or len(value.uses()) != 1:
+        return False
+    pending, seen = [value], set[ir.Value]()
+    while pending:
+        found = pending.pop()
+        node = found.producer()
+        if node is None and found.is_graph_input() and not found.is_initializer():
+            return True
+        seen.add(found)
+        pending.extend(v for v in (node.inputs if node is not None else ()) if v is not None and v not in seen)
+    return False
+
+
 KNOWN_BAD: tuple[KnownBad, ...] = (
+    KnownBad(
+        "BatchNormalization",
+        _writes_what_it_reads,
+        "the kernel writes the running statistics into the memory of its inputs, also of constants and of the caller",
+        ("expanded", "host"),
+        by_attributes=lambda n: bool(_int(n, "training_mode")),
+    ),
     KnownBad(
         "DFT",
         lambda n: _dtype(n, 0) == _T.FLOAT,
