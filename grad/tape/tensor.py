@@ -264,9 +264,18 @@ def _traced(tensor: Tensor) -> GraphError:
     )
 
 
+_WITH_BODIES = frozenset(("If", "Loop", "Scan"))
+
+
 def run_call(call: Call) -> tuple[Tensor, ...]:
     """The outputs of an operator on tensors: executed, or handed to the tracer; then recorders see it."""
     state = STATE
+    if call.op_type in _WITH_BODIES:
+        from onnxgrad.grad.tape.bodies import run_bodies
+
+        found = run_bodies(call)
+        if found is not None:
+            return found
     if state.tracer is None:
         outputs = execute(call)
     else:
