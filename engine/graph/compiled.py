@@ -74,7 +74,7 @@ class GraphFunction(Generic[R]):
         self._after: Hook | None = None
         self._shapes: Mapping[str, tuple[int, ...]] = {}
         graph.functions.add(self)  # type: ignore[arg-type]  # whatever it returns
-        weakref.finalize(self, execution.finish)
+        weakref.finalize(self, execution.abandon)
 
     def __call__(self, *args: object, **named: object) -> R:
         """Run with these inputs. With the option fake_next_exec: take the memory for it, and return None."""

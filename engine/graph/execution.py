@@ -163,6 +163,13 @@ class Execution:
             if self.worker.is_idle or self.worker.is_current:
                 return
 
+    def abandon(self) -> None:
+        """As `finish`, for a function that nobody can wait for any more: errors go to the log."""
+        self.finish()
+        for error in (self.worker.error, self.callbacks.error):
+            if error is not None:
+                logger.error("a run failed whose function nobody waits for", exc_info=error)
+
     def clear(self) -> None:
         """Let go of sessions and buffers; the next run makes them again."""
         with self.guard:

@@ -40,6 +40,11 @@ class Worker:
         return not self._tasks and not self._is_busy  # in this order: a task is taken out when the worker is busy
 
     @property
+    def error(self) -> BaseException | None:
+        """The first error of the tasks so far that nobody was told of."""
+        return self._error
+
+    @property
     def is_current(self) -> bool:
         """Whether it is this worker that asks."""
         return threading.current_thread() is self._thread

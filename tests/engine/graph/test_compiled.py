@@ -2,6 +2,7 @@
 
 import gc
 import json
+import logging
 import threading
 import time
 import weakref
@@ -120,6 +121,16 @@ def test_D3_dropping_the_last_reference_waits_for_the_run(net):
     del function
     gc.collect()
     assert len(seen) == 1
+
+
+def test_D3_an_error_that_nobody_waited_for_is_logged(caplog):
+    function = failing_function()
+    function.start(X[0], np.array(9))
+    with caplog.at_level(logging.ERROR, "onnxgrad.graph"):
+        del function
+        gc.collect()
+    assert "nobody waits for" in caplog.text
+    assert "Gather failed" in caplog.text
 
 
 def test_D3_a_function_that_is_not_used_any_more_is_let_go(net):
