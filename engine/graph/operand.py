@@ -266,8 +266,15 @@ def apply(
     signature = signature_of(op_type, domain) if standard else None
     given = {name: value for name, value in (attributes or {}).items() if value is not None}
     count = outputs if outputs is not None else 1 if signature is None else signature.number_of_outputs(inputs, given)
-    call = Call(op_type, _operands(inputs, signature), given, count, domain)
-    leader = max((v for v in call.inputs if isinstance(v, Operand)), key=lambda v: v._weight, default=None)
+    leader: Operand | None = None
+    has_literals = signature is not None and len(inputs) > len(signature.parameters)  # which may be one too many
+    for value in inputs:
+        if isinstance(value, Operand):
+            leader = value if leader is None or value._weight > leader._weight else leader
+        elif value is not None:
+            has_literals = True
+    operands = _operands(inputs, signature) if has_literals else tuple(inputs)
+    call = Call(op_type, operands, given, count, domain)  # type: ignore[arg-type]  # none is a literal
     if leader is not None:
         return leader._apply(call)
     if not (_GRAPHS.handlers or _ELSE):

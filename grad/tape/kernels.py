@@ -146,9 +146,11 @@ def _has_strings(model: ir.Model) -> bool:
 
 
 def _size(values: Sequence[RawTensor | None]) -> int:
-    return sum(
-        value.tensor_size_in_bytes() for value in values if value is not None and not isinstance(value, np.ndarray)
-    )
+    size = 0
+    for value in values:
+        if value is not None and not isinstance(value, np.ndarray):
+            size += value.tensor_size_in_bytes()
+    return size
 
 
 def find_kernel(

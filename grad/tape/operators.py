@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GradientRuleMissing, ShapeError
+from onnxgrad.engine.errors import GradientError, GradientRuleMissing, ShapeError
 from onnxgrad.engine.graph.operand import Call, Dim, Operand, apply
 from onnxgrad.grad.registry import RULES, changes
 from onnxgrad.grad.tape.backward_graph import BackwardGraph, Operator, ShapeQuery, make_backward_graph
@@ -23,6 +23,7 @@ from onnxgrad.grad.tape.tensor import Tensor, run_call
 
 GRAPHS = 512
 """How many backward graphs a thread keeps, those that there are not among them."""
+_FLOATS = frozenset(int(kind) for kind in ir.DataType if kind.is_floating_point())
 _SMALL = 64  # elements of a literal that a graph may be made for
 
 # Literals that gradients are computed from as they come; for other small ones of integers a graph is made each.
@@ -54,21 +55,29 @@ class CustomBackward:
     reads_output_grad: Sequence[bool]
 
     def run(self, dys: Grads) -> Grads:
-        """See Backward."""
-        return self.function(dys)
+        """See Backward. Raises: GradientError for another number of gradients than there are inputs that have one."""
+        grads = self.function(dys)
+        if len(grads) != sum(self.input_has_grad):
+            raise GradientError(f"a rule gives {len(grads)} gradients for {sum(self.input_has_grad)} inputs")
+        return grads
 
 
 GradRule = Callable[[Call, Sequence[Tensor], Sequence[bool]], CustomBackward | None]
 _GRAD_RULES: dict[tuple[str, str], GradRule] = {}
+_OF_SHAPES: set[GradRule] = set()
+"""Rules that keep no tensor."""
 
 
-def register_grad_rule(op_type: str, rule: GradRule, domain: str = "") -> bool:
+def register_grad_rule(op_type: str, rule: GradRule, domain: str = "", *, keeps_tensors: bool = True) -> bool:
     """Give an operator on tensors a gradient of its own. The first rule of an operator stays; says whether it is this.
 
     rule: (call, outputs, which inputs require a gradient) -> CustomBackward, or None to decline, whereupon the operator
     has the gradient that the graph of it would have. It gets all gradients of outputs, also those that are None. The
-    tensors of `call` and `outputs` may be kept; they are not those that the program has.
+    tensors of `call` and `outputs` may be kept, for they are not those that the program has; a rule that keeps none is
+    spared the making of these.
     """
+    if not keeps_tensors:
+        _OF_SHAPES.add(rule)
     return _GRAD_RULES.setdefault((domain, op_type), rule) is rule
 
 
@@ -87,13 +96,16 @@ CACHE = _Cache()
 
 def find_backward(call: Call, outputs: Sequence[Tensor], requires: Sequence[bool], level: int) -> Backward | None:
     """The gradient of a call, for a tape of that level; None where no input has one. See tape.BackwardSource."""
-    if not any(map(_is_float, outputs)):
+    if not (_is_float(outputs[0]) or any(map(_is_float, outputs))):
         return None
     rule = _GRAD_RULES.get((call.domain, call.op_type))
     if rule is not None and not _is_overruled(call):
-        inputs = tuple(untracked(v, level) if isinstance(v, Tensor) else v for v in call.inputs)
-        inner = Call(call.op_type, inputs, call.attributes, call.outputs, call.domain)
-        found = rule(inner, [untracked(output, level) for output in outputs], requires)
+        if rule in _OF_SHAPES:
+            found = rule(call, outputs, requires)
+        else:
+            inputs = tuple([untracked(v, level) if isinstance(v, Tensor) else v for v in call.inputs])
+            inner = Call(call.op_type, inputs, call.attributes, call.outputs, call.domain)
+            found = rule(inner, [untracked(output, level) for output in outputs], requires)
         if found is not None:
             return found
     if STATE.tracer is not None:
@@ -114,8 +126,11 @@ def general_backward(
 
 
 def _is_float(output: Tensor) -> bool:
-    kind = output.element_type
-    return kind is None or kind.is_floating_point()
+    kind = output._code & 255
+    if kind == 0:  # not asked for yet
+        known = output.element_type
+        return known is None or int(known) in _FLOATS
+    return kind in _FLOATS
 
 
 def _is_overruled(call: Call) -> bool:

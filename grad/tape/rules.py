@@ -91,10 +91,12 @@ def _run(op_type: str, *inputs: Tensor | _Shape, **attributes: object) -> Tensor
     return found
 
 
-register_grad_rule("Add", _add)
-register_grad_rule("Sub", _sub)
-register_grad_rule("Transpose", _transpose)
-register_grad_rule("Cast", _cast)
-register_grad_rule("ReduceSum", _reduce_sum)
-for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
-    register_grad_rule(_name, _reshaped)
+for _name, _rule in {
+    "Add": _add,
+    "Sub": _sub,
+    "Transpose": _transpose,
+    "Cast": _cast,
+    "ReduceSum": _reduce_sum,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshaped),
+}.items():
+    register_grad_rule(_name, _rule, keeps_tensors=False)

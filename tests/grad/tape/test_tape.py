@@ -91,6 +91,14 @@ def test_J4_marks_say_which_inputs_have_a_gradient_and_which_outputs_are_tracked
     assert (seen.order, seen["y"]) == (["y"], [1])
 
 
+def test_Q26_a_rule_that_gives_too_many_gradients_is_an_error(monkeypatch):
+    monkeypatch.setitem(operators._GRAD_RULES, ("", "Exp"), rule_that_returns(lambda dys: (dys[0], dys[0])))
+    x = t(2.0)
+    with og.Grad() as grad, pytest.raises(GradientError, match="a rule gives 2 gradients for 1 inputs"):
+        grad.wrt(x)
+        grad(og.op.Exp(x))
+
+
 def test_J5_the_first_rule_of_an_operator_stays(monkeypatch):
     monkeypatch.setattr(operators, "_GRAD_RULES", {})
     first, second = rule_that_returns(None), rule_that_returns(None)
