@@ -85,7 +85,7 @@ def clear_caches() -> None:
 class Kernel:
     """An operator for inputs of given types and ranks on one device. May be used by several threads."""
 
-    __slots__ = ("_device", "_fed", "_large", "_model", "_names", "_small", "_threads")
+    __slots__ = ("__weakref__", "_device", "_fed", "_large", "_model", "_names", "_small", "_threads")
 
     def __init__(self, model: ir.Model, names: Sequence[str | None], device: Device) -> None:
         """`names`: of the input of the model that each value is for; None for a value that the model holds itself."""

@@ -2,6 +2,8 @@
 
 import gc
 import logging
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -150,6 +152,26 @@ def test_G13_what_only_graphs_can_do_is_an_error_on_tensors():
     graph = og.Graph()
     with pytest.raises(og.errors.OnnxGradError):
         graph.compile([], [X])  # type: ignore[list-item]
+
+
+def test_G14_the_sessions_of_a_thread_close_when_it_ends():
+    kept: list[weakref.ref] = []
+
+    def work():
+        og.op.Relu(X)
+        kept.extend(weakref.ref(kernel) for kernel in CACHES.kernels._entries.values())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert [found() for found in kept] == [None]
+
+
+def test_G14_a_process_ends_cleanly_while_a_tape_records():
+    code = "import onnxgrad as og; x = og.Tensor([1.0]); g = og.Grad(); g.__enter__(); g.wrt(x); y = og.op.Exp(x) * x"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_G15_a_call_keeps_neither_inputs_nor_outputs_alive_also_when_it_fails():

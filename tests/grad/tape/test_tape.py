@@ -252,6 +252,17 @@ def test_J9_only_floats_are_attached():
         grad.wrt(og.Tensor([1, 2]))
 
 
+def test_Q17_a_refused_callback_is_stored_nowhere(seen):
+    x = t(1.0, 2.0)
+    with og.Grad() as grad:
+        grad.wrt(x, callback=seen.of("x"))
+        first, second = og.op.Split(x, num_outputs=2)
+        with pytest.raises(GradientError, match="tracked already"):
+            grad.wrt(second, callback=seen.of("second"))
+        grad([first, second])
+    assert seen.order == ["x"]
+
+
 def test_J10_operators_whose_results_are_gone_are_dropped(tape):
     x = t(1.0)
     tape.attach(x)
