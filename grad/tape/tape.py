@@ -271,8 +271,7 @@ def _go_back(entry: Entry, slots: Sequence[Slot | None]) -> None:
     for slot in dests:
         if slot is not None:
             slot.pending -= 1
-            if not slot.pending:
-                _fire(slot)
+            _fire(slot)
 
 
 def _taken(slot: Slot | None) -> Tensor | None:

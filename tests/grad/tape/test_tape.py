@@ -132,6 +132,21 @@ def test_J5_a_gradient_registered_for_graphs_holds_for_tensors_too(monkeypatch, 
     assert (seen["x"], seen["y"]) == ([10], [20])
 
 
+def test_J5_a_gradient_that_is_registered_later_takes_the_place_of_what_was_made(monkeypatch, seen):
+    monkeypatch.setitem(RULES, ("", "Exp"), list(RULES["", "Exp"]))
+    x = t(0.0)
+
+    def gradient():
+        with og.Grad() as grad:
+            grad.wrt(x, callback=seen.of("x"))
+            grad(og.op.Exp(x))
+        return seen["x"]
+
+    assert gradient() == [1]
+    og.register_gradient("Exp")(lambda op, node, dy: (op.Mul(dy, 7.0),))
+    assert gradient() == [7]
+
+
 RULED = {
     "Add": lambda x: x + t(1.0, 2.0, 3.0, 4.0),
     "Sub": lambda x: t(1.0, 2.0, 3.0, 4.0) - x,
@@ -140,6 +155,7 @@ RULED = {
     "Squeeze": lambda x: og.op.Squeeze(og.op.Unsqueeze(x, [0])),
     "Flatten": lambda x: og.op.Flatten(x, axis=0),
     "Transpose": lambda x: x.reshape(2, 2).T,
+    "Transpose-3": lambda x: x.reshape(1, 2, 2).transpose(1, 2, 0),
     "Cast": lambda x: x.astype("float32"),
     "ReduceSum": lambda x: x.reshape(2, 2).sum(axis=1),
     "ReduceSum-kept": lambda x: x.reshape(2, 2).sum(axis=0, keepdims=True),
@@ -267,7 +283,8 @@ def test_J10_operators_whose_results_are_gone_are_dropped(tape):
     x = t(1.0)
     tape.attach(x)
     kept = og.op.Exp(og.op.Exp(x))
-    og.op.Sin(x)
+    og.op.Sin(x)  # of which the input is kept
+    og.op.Sigmoid(x)  # of which the output is kept
     assert [entry.name for entry in entries(tape)] == ["Exp", "Exp"]
     assert kept is not None
 

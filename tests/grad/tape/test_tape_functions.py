@@ -63,9 +63,16 @@ def test_J20_without_a_tracked_argument_only_forward_runs():
 
 
 def test_J20_forward_is_not_recorded(tape):
+    class Watching(Scaled):
+        def forward(self, x):
+            found.append(tape.slot_of(og.op.Exp(x)))
+            return x * 2.0
+
+    found: list = []
     tape.attach(x := t(1.0))
-    kept = Scaled()(x)
-    assert [entry.name for entry in entries(tape)] == ["Scaled"]
+    kept = Watching()(x)
+    assert found == [None]
+    assert [entry.name for entry in entries(tape)] == ["Watching"]
     assert kept is not None
 
 
