@@ -230,6 +230,16 @@ def test_J28_the_way_back_is_differentiated_by_tapes_outside(seen):
     np.testing.assert_allclose(seen["second"], -np.cos(0.5))
 
 
+def test_J28_the_way_back_of_an_outer_tape_is_not_recorded_by_inner_ones(seen):
+    x = t(0.5)
+    with og.Grad() as outer, og.Grad() as inner:
+        outer.wrt(x, callback=seen.of("outer"))
+        inner.wrt(x)
+        outer(og.op.Sin(x))
+        assert not inner.is_attached_to(seen.values["outer"])
+    np.testing.assert_allclose(seen["outer"], np.cos(0.5))
+
+
 def test_J29_a_leaf_that_does_not_contribute_gets_nothing(seen):
     x, y = t(1.0), t(2.0)
     with og.Grad() as grad:
