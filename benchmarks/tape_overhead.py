@@ -40,7 +40,7 @@ def operators() -> dict[str, Callable[[], object]]:
         "Relu(a)": lambda: og.op.Relu(a),
         "a @ m": lambda: a @ m,
         "a[3:5]": lambda: a[3:5],
-        "a.sum()": lambda: a.sum(),
+        "a.sum()": a.sum,
         "a.reshape(4, 4)": lambda: a.reshape(4, 4),
     }
 
