@@ -153,6 +153,9 @@ def _attribute(attribute: defs.OpSchema.Attribute) -> Attribute:
     return Attribute(attribute.name, kind, attribute.required, default, attribute.description)
 
 
+_REAL = {kind: kind.numpy() for kind in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)}
+
+
 def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.DataType]) -> np.ndarray:
     """A Python number, list or array as the array that an operator takes for `parameter`.
 
@@ -160,6 +163,10 @@ def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.D
     type name); else the only type that is allowed, else int64, float32, bool. Raises: InputError where that would
     change a value: 1.5 for an int64.
     """
+    if type(value) is float and parameter is not None:
+        dtype = _REAL.get(known.get(parameter.type_name, ir.DataType.UNDEFINED))
+        if dtype is not None:  # what most literals are
+            return np.array(value, dtype)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     array = np.asarray(value)
