@@ -204,8 +204,8 @@ def resident():
 
 graph = og.Graph()
 x = graph.input("x", "float32", ("N", "N"))
-function = graph.compile([x], og.copy_output((og.op.Exp(x) @ x).sum()))
-function(np.zeros((2000, 2000), np.float32))
+function = graph.compile([x], og.copy_output(og.op.Exp(x).sum()))
+function(np.zeros((4000, 4000), np.float32))  # 64 MB for Exp
 before = resident()
 function.clear_device_memory()
 print(before - resident())
@@ -214,7 +214,7 @@ print(before - resident())
 
 def test_D7_memory_is_given_back():  # in a process of its own: the arena is shared with what other tests left in it
     result = subprocess.run([sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, check=True)
-    assert int(result.stdout) > 16e6
+    assert int(result.stdout) > 60e6
 
 
 def test_D8_the_size_of_a_plan_follows_the_shapes_of_the_last_call(net):
