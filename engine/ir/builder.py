@@ -13,6 +13,7 @@ from onnxgrad.engine.errors import ShapeError
 from onnxgrad.engine.ir.functions import add_function, functions_of
 from onnxgrad.engine.ir.inference_rules import collect_rules
 from onnxgrad.engine.ir.names import Names, values_in
+from onnxgrad.engine.ir.pads import amounts_for_all_axes
 from onnxgrad.engine.ir.signatures import AttributeValue, to_attributes, to_opset
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ Operand = ir.Value | int | float | bool | Sequence[int] | np.ndarray | None
 Emit = Callable[..., ir.Value]
 
 _SMALL = 64  # elements: constants up to this size are shared
+_PAD_WITH_AXES = 4  # inputs
 
 
 class Builder:
@@ -94,6 +96,8 @@ class Builder:
         while given and given[-1] is None:
             given.pop()
         kept = {name: value for name, value in attributes.items() if value is not None}
+        if op_type == "Pad" and len(given) == _PAD_WITH_AXES:
+            given = amounts_for_all_axes(self, given)
         if domain == "" and self.opset < 18:
             given, kept = to_opset(op_type, self.opset, given, kept)
         key = None if self._shared is None else _key(domain, op_type, given, kept, outputs)

@@ -187,6 +187,13 @@ KNOWN_BAD: tuple[KnownBad, ...] = (
         by_attributes=is_racing_scatter,
     ),
     KnownBad(
+        "Pad",
+        lambda n: _input(n, 3) is not None,
+        "the optimizer moves transposes over it as if it had amounts for all axes",
+        ("rewritten",),
+        by_attributes=lambda n: len(n.inputs) > 3,
+    ),
+    KnownBad(
         "Dropout",
         _sows,
         "the numbers drawn for a seed are not those of the reference implementation",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.pads import amounts_for_all_axes
 from onnxgrad.engine.ir.scatter import is_racing_scatter, order_scatter
 
 _SHORT = 16  # elements of a row
@@ -95,6 +96,16 @@ def ordered_scatter(op: Builder, node: ir.Node) -> list[ir.Node]:
     return order_scatter(op, node) if is_racing_scatter(node) and op.opset >= 18 else []
 
 
+def pad_of_all_axes(op: Builder, node: ir.Node) -> list[ir.Node]:
+    """Pad with axes, as one with amounts for every axis."""
+    if len(node.inputs) < 4 or node.inputs[3] is None:
+        return []
+    given = amounts_for_all_axes(op, node.inputs)
+    if len(given) == 4:
+        return []
+    return [_replace(op, node, ir.Node("", "Pad", given, node.attributes.values()))]
+
+
 def _replace(op: Builder, node: ir.Node, new: ir.Node) -> ir.Node:
     """Put `new` in the place of `node`, with its name and its output."""
     assert node.graph is not None
@@ -111,6 +122,7 @@ LOWERINGS: Mapping[tuple[str, str], Lowering] = {
     **{("", op_type): recurrent_layout for op_type in ("RNN", "GRU", "LSTM")},
     ("", "CastLike"): cast_like,
     ("", "Mod"): floor_mod,
+    ("", "Pad"): pad_of_all_axes,
     ("", "ScatterND"): ordered_scatter,
     ("", "Softmax"): short_softmax,
 }

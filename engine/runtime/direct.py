@@ -16,6 +16,7 @@ from onnxgrad.engine.runtime.arena import use_shared_arena
 from onnxgrad.engine.runtime.failures import loading_error, running_error
 from onnxgrad.engine.runtime.plan import Plan
 from onnxgrad.engine.runtime.providers import Device, choose_providers
+from onnxgrad.engine.runtime.session import WRONG_REWRITES
 from onnxgrad.engine.runtime.values import NUMPY_TYPES, Array, SupportsDLPack, allocate, from_dlpack, to_numpy, to_ort
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 RawTensor: TypeAlias = "NativeValue"
 """onnxruntime's handle of a tensor; an array of objects where the elements are strings."""
 
-_WRONG = ("Pad_Fusion", "TransposeOptimizer")
-"""Rewrites of onnxruntime's that change values, or make gradients of convolutions' gradients fail when they run."""
 _MOST_THREADS = 8  # of one small session: hundreds of them may be open
 
 
@@ -139,7 +138,7 @@ def open_direct(
     providers = [(choice.name, dict(choice.options)) for choice in choose_providers(wanted or "cpu")]
     try:
         session = onnxruntime.InferenceSession(
-            model, options, providers=providers, enable_fallback=0, disabled_optimizers=_WRONG
+            model, options, providers=providers, enable_fallback=0, disabled_optimizers=WRONG_REWRITES
         )
     except Exception as error:  # onnxruntime raises Exception itself and RuntimeError for all that goes wrong
         raise loading_error(error) from error

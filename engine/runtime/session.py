@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _CACHE_LIMIT = 10**9  # bytes of a model whose optimized graph surely fits a file
 LEVELS = ("none", "basic", "extended", "all")
 """How much onnxruntime's own optimizer may do, from nothing to everything."""
-_WRONG = ("Pad_Fusion",)
+WRONG_REWRITES = ("Pad_Fusion",)
 """Rewrites of onnxruntime's that change values: zeros that are padded before MaxPool would be dropped."""
 
 _EQUAL_NODES = ("CommonSubexpressionElimination",)
@@ -220,7 +220,7 @@ def _open_at(
         for name, value in weights.items():
             options.add_initializer(name, value)
     providers = [(choice.name, dict(choice.options)) for choice in plan.providers]
-    left_out = (*_WRONG, *_EQUAL_NODES) if plan.tuning.keep_equal_nodes else _WRONG
+    left_out = (*WRONG_REWRITES, *_EQUAL_NODES) if plan.tuning.keep_equal_nodes else WRONG_REWRITES
     return InferenceSession(model, options, providers=providers, enable_fallback=0, disabled_optimizers=left_out)
 
 
