@@ -1,7 +1,7 @@
 """Write ONNX: a proto, or a file with or without external data. A file is complete or not there at all."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +13,7 @@ from onnxgrad.engine.errors import ModelError, OptionError
 from onnxgrad.engine.ir.file_tensor import FileTensor
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import serialize
+from onnxgrad.exporters.atomic import temporary_name, write_atomically, write_through
 
 ExternalData = bool | str
 """True, False, "auto", or the name of the data file."""
@@ -56,7 +57,7 @@ def save(model: ir.Model, path: str | os.PathLike[str], external_data: ExternalD
     try:
         if data_name is None:
             content = to_proto(model).SerializeToString()
-            _write_atomically(path, lambda file: file.write(content))
+            write_atomically(path, lambda file: file.write(content))
         else:
             _save_with_data(model, path, data_name)
         _sync_folder(path.parent)
@@ -107,12 +108,12 @@ def _save_with_data(model: ir.Model, path: Path, data_name: str) -> None:
             "The model file would be larger than 2 GB.", why="tensors in nodes cannot leave the model file"
         )
     overwritten = [value for value in _initializers(model) if _reads_from(value, data_path)]
-    temporary = _temporary(data_path)
+    temporary = temporary_name(data_path)
     try:
-        _write(temporary, lambda file: _write_tensors(file, targets, layout))
+        write_through(temporary, lambda file: _write_tensors(file, targets, layout))
         for value in overwritten:
             _tensor(value).numpy()  # other models may share this tensor: it keeps the old file's content mapped
-        _write_atomically(path, lambda file: file.write(content), before=lambda: os.replace(temporary, data_path))
+        write_atomically(path, lambda file: file.write(content), before=lambda: os.replace(temporary, data_path))
     finally:
         temporary.unlink(missing_ok=True)
     for value in overwritten:
@@ -214,31 +215,6 @@ def _replaced(tensors: Mapping[ir.Value, ir.TensorProtocol]) -> Iterator[None]:
     finally:
         for value, old in before:
             value.const_value = old
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file down to the disk."""
-    with open(path, "wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _write_atomically(
-    path: Path, write: Callable[[BinaryIO], object], before: Callable[[], object] = lambda: None
-) -> None:
-    """Write next to `path` and take its place when complete; `before` runs just before that."""
-    temporary = _temporary(path)
-    try:
-        _write(temporary, write)
-        before()
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

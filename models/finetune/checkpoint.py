@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxgrad.engine.errors import TrainingError
+from onnxgrad.exporters.atomic import write_atomically
 
 FORMAT = "onnxgrad.checkpoint"
 VERSION = 1
@@ -24,15 +25,7 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, np.ndarray
     target = Path(path)
     if not target.parent.is_dir():
         raise TrainingError(f"the folder of the checkpoint does not exist: {target.parent}", fix="make it first")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(target, lambda file: file.write(data))
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, object]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxgrad.engine.errors import InputError, OptionError
+from onnxgrad.exporters.atomic import write_atomically
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]) -> None:
@@ -19,15 +20,7 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray
     if not target.parent.is_dir():
         raise OptionError("the folder of the file does not exist", where=str(target), fix=f"create '{target.parent}'")
     data = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(target, lambda file: file.write(data))
 
 
 def read_tensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

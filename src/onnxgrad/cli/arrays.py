@@ -1,11 +1,10 @@
 """What is shown of the arrays that go in and come out, and how they are written to a file."""
 
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from onnxgrad.engine.errors import OptionError
 
@@ -75,19 +74,20 @@ def write_npz(path: Path, arrays: Mapping[str, object]) -> None:
     """
     import numpy as np
 
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+    from onnxgrad.exporters.atomic import write_atomically
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, array in arrays.items():
                 if not isinstance(array, np.ndarray):
                     raise OptionError(f"output {name!r} is a {type(array).__name__}, which no .npz file can hold")
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, _storable(array), allow_pickle=False)
-        os.replace(temporary, path)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, _storable(array), allow_pickle=False)
+
+    try:
+        write_atomically(path, write)
     except OSError as error:
         raise OptionError("the outputs cannot be written", where=str(path), why=str(error)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _join(texts: list[str]) -> str:
