@@ -12,8 +12,8 @@ from onnxgrad.engine.passes.match import default_attributes
 from onnxgrad.engine.passes.purity import is_pure
 from onnxgrad.engine.passes.scope import Scope
 
-_Base = tuple[object, ...]
-_Seen = Mapping[_Base, tuple[ir.Node, ...]]
+_Key = tuple[object, ...]
+_Seen = Mapping[_Key, tuple[ir.Node, ...]]
 _SMALL = 1024  # bytes of a tensor in an attribute that are compared
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -30,10 +30,9 @@ class _Merge:
     def __init__(self, scope: Scope, root: ir.Graph) -> None:
         self._scope, self._opset = scope, scope.opset(root)
         self._functions: Functions = scope.functions
-        self._attributes: dict[ir.Node, object] = {}
 
     def run(self, graph: ir.Graph, outer: _Seen) -> int:
-        """Merge in a graph and below; `outer` holds what the graphs around it have computed, by operator and inputs."""
+        """Merge in a graph and below; `outer` holds what the graphs around it have computed, by key."""
         seen = dict(outer)
         count = 0
         for node in list(graph):
@@ -41,25 +40,16 @@ class _Merge:
                 for body in bodies(node):
                     count += self.run(body, seen)
                 continue
-            base = (node.op_type, node.domain, *node.inputs)
-            alike = seen.get(base, ())
-            if alike and any(self._same(node, known) and self._replace(node, known) for known in alike):
+            key = self._key(node) if is_pure(node, self._functions) else None
+            alike = () if key is None else seen.get(key, ())
+            if any(self._replace(node, known) for known in alike):
                 count += 1
-            else:
-                seen[base] = (*alike, node)
+            elif key is not None:
+                seen[key] = (*alike, node)
         return count
 
-    def _same(self, node: ir.Node, known: ir.Node) -> bool:
-        key = self._key(node)
-        return key is not None and node.op_identifier() == known.op_identifier() and key == self._key(known)
-
-    def _key(self, node: ir.Node) -> object:
-        """The attributes that are not their defaults; None for a node that must not be merged."""
-        if node not in self._attributes:
-            self._attributes[node] = self._compute_key(node) if is_pure(node, self._functions) else None
-        return self._attributes[node]
-
-    def _compute_key(self, node: ir.Node) -> object:
+    def _key(self, node: ir.Node) -> _Key | None:
+        """Operator, inputs, and the attributes that are not their defaults; None where these are not compared."""
         defaults = default_attributes(node.domain, node.op_type, self._opset)
         given: list[tuple[str, str, object]] = []
         for name, attribute in sorted(node.attributes.items()):
@@ -71,7 +61,7 @@ class _Merge:
                 return None
             if name not in defaults or value != _hashable(defaults[name]):
                 given.append((name, "", value))
-        return tuple(given)
+        return (node.op_identifier(), *node.inputs, *given)
 
     def _replace(self, node: ir.Node, known: ir.Node) -> bool:
         wanted = [output for output in node.outputs if output.uses() or output.is_graph_output()]

@@ -1,5 +1,7 @@
 """Dead code, equal initializers and nodes, constants, functions."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,22 @@ def test_equal_nodes_become_one(name):
 
 def test_two_equal_outputs_keep_their_names():
     check(model_of("g (float[4] x) => (float[4] y, float[4] z) { y = Abs(x) z = Abs(x) }"), merge_equal_nodes, hits=1)
+
+
+def _calls_to_merge(constants):
+    nodes = " ".join(f"c{i} = Constant<value_float = {i}.0>() a{i + 1} = Mul(a{i}, c{i})" for i in range(constants))
+    model = model_of(f"g (float[4] x) => (float[4] y) {{ a0 = Abs(x) {nodes} y = Neg(a{constants}) }}")
+    calls = []
+    sys.setprofile(lambda _frame, event, _what: calls.append(event) if event == "call" else None)
+    try:
+        apply(model, merge_equal_nodes)
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def test_twice_as_many_constants_are_merged_in_twice_the_steps():
+    assert _calls_to_merge(200) < 2.5 * _calls_to_merge(100)
 
 
 def test_a_node_in_a_body_gives_way_to_one_outside():
