@@ -69,11 +69,15 @@ def traced_backward(
 ) -> TracedBackward | None:
     """The gradient of an operator in the graph, with respect to the inputs that `requires` marks.
 
-    None where operands that are two tensors are one value of the graph, which does not tell them from each other.
+    None where operands that are two tensors are one value of the graph, or where one is also computed by the nodes, for
+    equal nodes are shared: the graph does not tell the two from each other.
     """
     wanted = [value if requires[index] else None for index, value in enumerate(inputs)]
     read = Counter(value for value in (*inputs, *outputs) if value is not None)
     if any(value is not None and read[value] > 1 for value in (*wanted, *outputs)):
+        return None
+    operands = {value for value in inputs if value is not None}
+    if any(value in operands for node in nodes for value in node.outputs):
         return None
     return TracedBackward(graph, nodes, wanted, outputs, general)
 

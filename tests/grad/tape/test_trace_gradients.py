@@ -50,6 +50,8 @@ FUNCTIONS: dict[str, Function] = {
     "equal values from two tensors": lambda a, b: (a + 1.0) * (a.detach() + 1.0) * (a + 1.0),
     "broadcast": lambda a, b: a * b[0] + b[:, :1],
     "matrix product": lambda a, b: a @ b.T,
+    "matrix product with itself": lambda a, b: og.op.Tanh(a @ a.T) + b[0, 0],
+    "matrix product with itself detached": lambda a, b: og.op.Tanh(a @ a.T.detach()) + b[0, 0],
     "shared": lambda a, b: (c := og.op.Tanh(a * b)) * c + c,
     "reused in a chain": lambda a, b: (c := a * b) * (c + a),
     "gathered": lambda a, b: og.op.Gather(a, np.array([0, 0, 1])) * b[0],
