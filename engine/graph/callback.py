@@ -228,7 +228,11 @@ class CallbackSlot:
         if self.function.lazy:
             self._call(proxies)
             return
-        self._worker.submit(partial(self._deliver, proxies))
+        try:
+            self._worker.submit(partial(self._deliver, proxies))
+        except GraphError:
+            _end(proxies)
+            raise
         for proxy in proxies:
             with suppress(Exception):  # the proxy keeps it for the worker, who raises it in its turn
                 proxy.copy()

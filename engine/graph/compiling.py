@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +26,7 @@ from onnxgrad.engine.graph.options import GraphOptions
 from onnxgrad.engine.graph.outputs import OutputReader
 from onnxgrad.engine.graph.outspec import Outspec, Targets, read_outspec
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
+from onnxgrad.engine.graph.update import storage_of
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.runtime.assemble import SessionOptions
 from onnxgrad.engine.runtime.session import Tuning
@@ -115,8 +116,9 @@ def optimized(lowered: Lowered, options: GraphOptions) -> Lowered:
     """With all passes, and the present values of fixed parameters as constants, unless the function updates them."""
     graph = lowered.model.graph
     sources = dict(lowered.sources)
+    updated = {storage_of(lowered.sources[name]) for name in lowered.updates}
     for name, source in lowered.sources.items():
-        array = source.get() if isinstance(source, SharedTensor) and name not in lowered.updates else None
+        array = source.get() if isinstance(source, SharedTensor) and not _may_change(source, updated) else None
         if array is None:
             continue
         value = next(value for value in graph.inputs if value.name == name)
@@ -125,3 +127,8 @@ def optimized(lowered: Lowered, options: GraphOptions) -> Lowered:
         graph.register_initializer(value)
         del sources[name]
     return replace(lowered, model=for_inference(lowered.model, options), sources=sources)
+
+
+def _may_change(tensor: SharedTensor, updated: Collection[object]) -> bool:
+    """Whether a function that updates these storages may change a tensor: it, an alias, or memory that they share."""
+    return tensor.storage in updated or (bool(updated) and tensor.storage.stays)

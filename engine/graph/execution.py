@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -17,8 +18,8 @@ from onnxgrad.engine.graph.first_run import FirstRun
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.lowering import Lowered
 from onnxgrad.engine.graph.shared_tensor import SharedTensor, VolatileTensor
-from onnxgrad.engine.graph.storage import Storage
-from onnxgrad.engine.graph.worker import Worker
+from onnxgrad.engine.graph.storage import Storage, all_locked
+from onnxgrad.engine.graph.worker import Worker, is_worker
 from onnxgrad.engine.partition.report import Explanation
 from onnxgrad.engine.runtime.arena import shrink_shared_arena
 from onnxgrad.engine.runtime.assemble import SessionOptions, assemble
@@ -164,8 +165,17 @@ class Execution:
                 return
 
     def abandon(self) -> None:
-        """As `finish`, for a function that nobody can wait for any more: errors go to the log."""
-        self.finish()
+        """As `finish`, for a function that nobody can wait for any more: errors go to the log.
+
+        A thread that runs or calls back for functions must not wait: it may be what the runs wait for.
+        """
+        if not is_worker():
+            self.finish()
+            self._log_errors()
+        elif not self.is_idle:
+            self.worker.submit(lambda: self.callbacks.submit(self._log_errors))
+
+    def _log_errors(self) -> None:
         for error in (self.worker.error, self.callbacks.error):
             if error is not None:
                 logger.error("a run failed whose function nobody waits for", exc_info=error)
@@ -211,13 +221,15 @@ class Execution:
             values = executor.run(feeds, (), ())
             self.observation.show(values)
             return values
-        locks = sorted({tensor.storage.lock for tensor in self._updated}, key=id)
-        pinned = [(index, storage, storage.pin()) for index, storage in self._storages()]
-        for lock in locks:
-            lock.acquire()
-        try:
+        with ExitStack() as stack:
+            pinned: list[tuple[int, DeviceValue]] = []
+            for index, storage in self._storages():
+                value = storage.pin()
+                stack.callback(storage.unpin, value)
+                pinned.append((index, value))
+            stack.enter_context(all_locked(*(tensor.storage for tensor in self._updated)))
             held: list[Feed] = [source.ort_value for source in self._held]
-            for index, _, value in pinned:
+            for index, value in pinned:
                 held[index] = value
             buffers = [tensor.spare() for tensor in self._updated]
             if self.first_run is None or for_nobody:
@@ -229,11 +241,6 @@ class Execution:
             self.observation.show(values)  # an observer that raises keeps the parameters as they were
             for tensor, buffer in zip(self._updated, buffers, strict=True):
                 tensor.commit(buffer)
-        finally:
-            for lock in locks:
-                lock.release()
-            for _, storage, value in pinned:
-                storage.unpin(value)
         return values
 
     def _checked(

@@ -81,6 +81,8 @@ def read_outspec(graph: Graph, outspec: Outspec | Sequence[Outspec]) -> Targets:
     targets = Targets(tuple(outputs), tuple(callbacks), tuple(effects), single and bool(outputs))
     for var in targets.vars:
         graph.check_own(var)
+        if var.value.graph is not graph.ir:
+            raise GraphError(f"{var!r} belongs to a body that is being written", fix="compile when the body is done")
     return targets
 
 

@@ -55,6 +55,11 @@ class Storage:
         """Whether a value waits to be written."""
         return self._pending is not None
 
+    @property
+    def stays(self) -> bool:
+        """Whether the address is known outside, or the memory belongs to other tensors too."""
+        return self._stays
+
     def present(self) -> DeviceValue:
         """The tensor as it is now. Raises: GraphError while it is empty."""
         value = self._value

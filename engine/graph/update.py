@@ -231,11 +231,12 @@ def _expand(graph: Expanding, node: ir.Node) -> Sequence[ir.Value]:
 
 def _name_of_same_tensor(graph: Expanding, name: str) -> str:
     """The input that is updated already and whose source is the same tensor, or an alias; else `name` itself."""
-    storages = {known: _storage(graph.sources[known]) for known in (*graph.updates, name)}
+    storages = {known: storage_of(graph.sources[known]) for known in (*graph.updates, name)}
     return next(known for known in storages if storages[known] is storages[name])
 
 
-def _storage(source: object) -> object:
+def storage_of(source: object) -> object:
+    """The memory that a source reads, which aliases have in common; of what has none, the source itself."""
     tensor = source.tensor if isinstance(source, VolatileTensor) else source
     return tensor.storage if isinstance(tensor, SharedTensor) else source
 

@@ -6,9 +6,20 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from onnxgrad.engine.errors import GraphError
+
 _IDLE = 2.0  # seconds without a task, after which the thread ends; the next task starts another
 
 Task = Callable[[], None]
+
+
+class _WorkerThread(threading.Thread):
+    """The thread of a Worker."""
+
+
+def is_worker() -> bool:
+    """Whether the present thread is that of a Worker, of whichever."""
+    return isinstance(threading.current_thread(), _WorkerThread)
 
 
 class Worker:
@@ -26,12 +37,16 @@ class Worker:
         self._error: BaseException | None = None
 
     def submit(self, task: Task) -> None:
-        """Do `task` after all that were given before."""
+        """Do `task` after all that were given before. Raises: GraphError where no thread can be started."""
         with self._changed:
+            if self._thread is None or not self._thread.is_alive():  # a process that was forked has none
+                thread = _WorkerThread(target=self._work, name=self._name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise GraphError(f"the thread {self._name!r} cannot be started", why=str(error)) from error
+                self._thread = thread
             self._tasks.append(task)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._thread.start()
             self._changed.notify_all()
 
     @property

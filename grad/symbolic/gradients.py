@@ -128,9 +128,16 @@ def _value_of(graph: Graph, given: object) -> ir.Value:
                 fix="differentiate by variables of the target's graph",
             )
         return given.value
-    for value, source in graph.sources.items():
-        if given is (source.tensor if isinstance(source, VolatileTensor) else source):
-            return value
+    sources = [(v, s.tensor if isinstance(s, VolatileTensor) else s) for v, s in graph.sources.items()]
+    readers = [value for value, source in sources if source is given]
+    if len(readers) > 1:
+        raise GraphError(
+            f"two variables read {given!r}, and each has a gradient of its own",
+            where=", ".join(map(describe_value, readers)),
+            fix="differentiate by one of them, or add the gradients of both",
+        )
+    if readers:
+        return readers[0]
     if isinstance(given, Source):
         raise GraphError(f"graph {graph.name!r} does not read {given!r}", fix="graph.param(...) before")
     raise GraphError(f"{given!r} is no variable", fix="a Var, a SharedTensor, or a list of them")

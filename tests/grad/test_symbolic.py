@@ -197,6 +197,15 @@ def test_L2_a_variable_that_is_computed_warns_and_works(virtual):
     assert value(grad, x=f32([1, 2])).tolist() == [4, 8]
 
 
+def test_a_tensor_that_two_variables_read_is_no_answer_to_what_to_differentiate_by():
+    graph, w = og.Graph(), og.SharedTensor(f32([2, 3]))
+    fixed, volatile = graph.param(w), graph.param(w, volatile=True)
+    target = (fixed * volatile).sum()
+    with pytest.raises(GraphError, match="two variables read"):
+        og.gradients(target, w)
+    np.testing.assert_array_equal(values(gradients(target, [fixed, volatile]))[0], f32([2, 3]))
+
+
 def test_L2_the_warning_can_be_switched_off_and_inputs_have_none():
     graph = og.Graph()
     x = graph.input("x", shape=(2,))

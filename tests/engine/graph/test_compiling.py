@@ -109,6 +109,40 @@ def test_E7_optimized_for_inference_volatile_and_updated_parameters_stay_what_th
     assert function()[0].tolist() == [3, 3]
 
 
+def _alias(w):
+    tensor = og.SharedTensor(shape=w.shape)
+    tensor.reset_to(w)
+    return tensor
+
+
+def _part(w):
+    tensor = og.SharedTensor(shape=w.shape)
+    tensor.share_memory_from(w)
+    return tensor
+
+
+@pytest.mark.parametrize("read", [_alias, _part, lambda w: w], ids=["an alias", "a part of it", "itself, fixed"])
+def test_E7_what_a_function_changes_under_another_name_is_not_frozen_into_it(read):
+    w = og.SharedTensor(np.ones(3, np.float32))
+    graph = og.Graph()
+    reads = graph.param(read(w)) * 10
+    update = og.add_update(graph.param(w, volatile=True), np.ones(3, np.float32))
+    run = graph.compile([], [og.copy_output(reads), update], optimize_for_inference=True)
+    assert [run()[0][0] for _ in range(3)] == [10, 20, 30]
+
+
+def test_E7_nothing_is_compiled_out_of_a_body_that_is_being_written():
+    graph = og.Graph()
+    x = graph.input("x", "float32", (2,))
+
+    def branch():
+        with pytest.raises(GraphError, match="being written"):
+            graph.compile([x], og.copy_output(x * 7))
+        return x
+
+    og.op.If(x.sum() > 0, then_branch=branch, else_branch=lambda: x)
+
+
 def test_E8_a_bare_variable_is_computed_for_what_it_updates():
     graph = og.Graph()
     w = og.SharedTensor(np.zeros(2, np.float32))

@@ -109,3 +109,60 @@ def test_one_function_called_by_several_threads_gives_each_its_own_result():
             np.testing.assert_array_equal(function(given), given * 2)
 
     in_threads(*[lambda k=k: work(k) for k in range(4)])
+
+
+def test_a_function_that_ends_in_its_own_callback_does_not_wait_for_itself():
+    graph = og.Graph()
+    x = graph.input("x", "float32", (2,))
+    may_go, seen = threading.Event(), []
+
+    def callback(value):
+        may_go.wait(10)
+        holder.clear()  # the last reference, in the thread that the runs behind this one wait for
+        seen.append(value.get()[0])
+
+    holder = [graph.compile([x], [(x + 1, callback)])]
+    for number in range(3):
+        holder[0].start(np.full(2, number, np.float32))
+    may_go.set()
+    for _ in range(1000):
+        if len(seen) == 3:
+            break
+        threading.Event().wait(0.01)
+    assert seen == [1, 2, 3]
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_not_a_wait_for_ever(monkeypatch):
+    graph = og.Graph()
+    x = graph.input("x", "float32", (2,))
+    seen = []
+    run = graph.compile([x], [(x + 1, lambda value: seen.append(value.get()[0]))])
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(og.errors.GraphError, match="can't start new thread"):
+            run(np.zeros(2, np.float32))
+    run(np.zeros(2, np.float32))
+    assert seen == [1]
+
+
+def test_a_parameter_whose_first_value_fails_leaves_the_others_free():
+    class Broken:
+        def get_shape(self):
+            return (2,)
+
+        def get_value(self):
+            raise OSError("no file")
+
+    good, bad = og.SharedTensor(np.ones(2, np.float32)), og.SharedTensor(dtype="float32")
+    bad.lazy_initializer = Broken()
+    graph = og.Graph()
+    run = graph.compile([], og.copy_output(graph.param(good) + graph.param(bad)))
+    with pytest.raises(OSError, match="no file"):
+        run()
+    memory = good.ort_value
+    good.set(np.zeros(2, np.float32))  # a run that reads it would keep this memory as it is
+    assert good.ort_value is memory
