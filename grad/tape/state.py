@@ -53,6 +53,9 @@ class Tracer(Protocol):
     def write(self, tensor: Tensor, value: Tensor) -> None:
         """Let a tensor stand for another value."""
 
+    def attached(self, tensor: Tensor) -> Tensor:
+        """A gradient of the tensor is wanted: the argument that stands for it, or itself."""
+
     def read_grad(self, tensor: Tensor) -> Tensor | None:
         """The gradient of a tensor."""
 

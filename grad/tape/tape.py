@@ -136,6 +136,8 @@ class Tape:
         slot = Slot(None, callback)
         self._leaves.append(slot)
         self._track(tensor, slot)
+        if STATE.tracer is not None and (argument := STATE.tracer.attached(tensor)) is not tensor:
+            self._track(argument, slot)
 
     def slot_of(self, value: object) -> Slot | None:
         """The slot of a value that is tracked here."""

@@ -92,8 +92,8 @@ class Guards:
     entered: Sequence[tuple[ReferenceType[Traceable], int]]
     had_grad: Sequence[tuple[Target, bool, str]]
     aliases: Mapping[int, ReferenceType[Tensor]]
-    own: frozenset[int]
-    """Tensors that must not be arguments as well: the function writes."""
+    own: Mapping[int, ReferenceType[Tensor]]
+    """Tensors, by id, that must not be arguments as well: the function writes, or wants gradients of them."""
 
     def broken(self, leaves: Sequence[Leaf]) -> str:
         """What has changed since; "" if the capture holds."""
@@ -110,7 +110,8 @@ class Guards:
                 return f"argument {index} was a tensor that the function also reaches by itself"
         if self.own:
             for index, leaf in enumerate(leaves):
-                if id(leaf) in self.own and index not in self.aliases:
+                own = self.own.get(id(leaf))
+                if own is not None and own() is leaf:
                     return f"argument {index} is a tensor that the function also reaches by itself"
         return ""
 
@@ -176,15 +177,17 @@ def _target(tracer: GraphTracer, tensor: Tensor) -> Target:
 
 
 def _guards(tracer: GraphTracer, changed: Sequence[Target]) -> Guards:
-    own: set[int] = set()
+    own = [tensor for weak in tracer.differentiated if (tensor := weak()) is not None]
     if changed:
         held = [source.tensor() for source in tracer.graph.sources.values() if isinstance(source, Held)]
-        own = {id(tensor) for tensor in (*held, *changed) if isinstance(tensor, Tensor)}
+        own += [tensor for tensor in (*held, *changed) if isinstance(tensor, Tensor)]
+    aliases = [known() for _, known in tracer.aliases]
+    others = [tensor for tensor in own if not any(tensor is known for known in aliases)]
     return Guards(
         [(ref(called), called.trace_version) for called in tracer.entered.values()],
         [(_target(tracer, tensor), had, tracer.name_of(tensor)) for tensor, had in tracer.had_grad.items()],
         dict(tracer.aliases),
-        frozenset(own),
+        {id(tensor): ref(tensor) for tensor in others},
     )
 
 

@@ -79,6 +79,8 @@ class GraphTracer:
         """Of which tensors the gradient was read before it was written, and whether there was one."""
         self.aliases: list[tuple[int, ReferenceType[Tensor]]] = []
         """Arguments that are tensors which the function also reaches by itself."""
+        self.differentiated: list[ReferenceType[Tensor]] = []
+        """Tensors that gradients were wanted of."""
         self.written: WeakKeyDictionary[Tensor, Var] = WeakKeyDictionary()
         """The last values of tensors that were set."""
         self.grads: WeakKeyDictionary[Tensor, Tensor | None] = WeakKeyDictionary()
@@ -181,6 +183,11 @@ class GraphTracer:
         if not _may_be(var.shape, tensor.shape):
             raise InputError(f"a value of shape {var.shape} is set", where=repr(tensor), fix="a value of its shape")
         self.written[tensor] = var
+
+    def attached(self, tensor: Tensor) -> Tensor:
+        """See Tracer."""
+        self.differentiated.append(ref(tensor))
+        return self._standing_for(tensor)
 
     def read_grad(self, tensor: Tensor) -> Tensor | None:
         """See Tracer."""

@@ -203,3 +203,35 @@ def test_captures_that_are_forgotten_let_go_of_tensors():
     traced.clear()
     gc.collect()
     assert weak() is None
+
+
+def test_an_argument_that_is_attached_outside_has_its_gradient():
+    w, x, other = (og.Tensor(value) for value in ([2.0, 3.0], [1.0, 4.0], [5.0, 6.0]))
+    gradients = og.GradManager().attach([w, x])
+
+    def step(a):
+        with gradients:
+            gradients.backward((a * a * w + x).sum())
+
+    traced = og.trace(step)
+    for argument in (other, x, x, other):
+        found = []
+        for function in (step, traced):
+            w.grad = x.grad = None
+            function(argument)
+            found.append({"w": w.grad, "x": x.grad})
+        assert_same(*found)
+    assert traced.captures == 2
+
+
+def test_a_tensor_that_is_set_and_given_twice_is_captured_once():
+    x = og.Tensor([1.0, 4.0])
+
+    @og.trace
+    def add(a, b):
+        x.set(a + b)
+
+    for _ in range(3):
+        add(x, x)
+    assert add.captures == 1
+    np.testing.assert_array_equal(x.numpy(), [8.0, 32.0])
