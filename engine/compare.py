@@ -1,6 +1,6 @@
 """Run two models on the same random inputs and compare what they give."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,14 @@ from onnxgrad.engine.runtime.source import read_source
 Array = npt.NDArray[np.generic]
 Shapes = Mapping[str, Sequence[int | str | None]]
 
-_TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+_TOLERANCES = {
+    "complex128": 1e-9,
+    "float64": 1e-9,
+    "complex64": 1e-4,
+    "float32": 1e-4,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+}
 """Largest difference, as a part of the largest number of the output: sums are added up in another order."""
 
 
@@ -78,20 +85,43 @@ def agreements(
         raise EquivalenceError(
             "The models have other outputs.", where=f"{', '.join(want)} against {', '.join(got)}", fix="rename them"
         )
-    found = []
-    for name, expected in want.items():
-        if not isinstance(expected, np.ndarray):
-            same = repr(expected) == repr(got[name])
-            found.append(Agreement(name, type(expected).__name__, 0.0 if same else np.inf, 0.0))
-            continue
-        difference = _difference(name, 0, expected, np.asarray(got[name]), exact=True)
-        error = 0.0 if difference is None else difference.error / max(difference.scale, 1e-6)
-        limit = _TOLERANCES.get(expected.dtype.name, 0.0)
-        allowed = tolerance if tolerance is not None and limit else limit
-        found.append(
-            Agreement(name, f"{expected.dtype}{list(expected.shape)}", np.inf if np.isnan(error) else error, allowed)
-        )
-    return found
+    return [
+        max((_agreement(name, *pair, tolerance) for pair in _pairs(expected, got[name])), key=lambda row: row.excess)
+        for name, expected in want.items()
+    ]
+
+
+def _agreement(name: str, want: object, got: object, tolerance: float | None) -> Agreement:
+    difference = _difference(name, 0, want, got, exact=True)
+    limit = _TOLERANCES.get(want.dtype.name, 0.0) if isinstance(want, np.ndarray) else 0.0
+    allowed = tolerance if tolerance is not None and limit else limit
+    if difference is None:
+        return Agreement(name, _kind(want), 0.0, allowed)
+    error = np.inf if np.isinf(difference.error) else difference.error / max(difference.scale, 1e-6)
+    return Agreement(name, difference.kind.removesuffix(";"), error, allowed)
+
+
+def _pairs(want: object, got: object) -> Iterator[tuple[object, object]]:
+    """What two outputs hold, element by element: sequences may nest, and hold maps from classes to numbers."""
+    if isinstance(want, list) and isinstance(got, list) and len(want) == len(got) > 0:
+        for expected, actual in zip(want, got, strict=True):
+            yield from _pairs(expected, actual)
+    elif isinstance(want, dict) and isinstance(got, dict) and list(want) == list(got):
+        first, second = (np.array(list(values)) for values in (want.values(), got.values()))
+        single = first.dtype == second.dtype == np.float64  # numbers of Python, made of float32
+        yield (first.astype(np.float32), second.astype(np.float32)) if single else (first, second)
+    else:
+        yield want, got
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, dict):
+        return f"a map of {', '.join(map(str, value))}"
+    return (
+        f"a sequence of {len(value)}" if isinstance(value, list) else "nothing" if value is None else str(type(value))
+    )
 
 
 def compare(before: ir.Model, after: ir.Model, runs: int, shapes: Shapes, seed: int = 0) -> None:
@@ -174,19 +204,16 @@ def _random(value: ir.Value, shapes: Shapes, sizes: dict[str, int], size: int, r
 
 def differences(want: Mapping[str, Feed], got: Mapping[str, Feed], run: int) -> list[Difference]:
     """The outputs of a run that differ by more than rounding."""
-    found = []
-    for name, expected in want.items():
-        actual = got[name]
-        if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
-            difference = _difference(name, run, expected, actual)
-            found.extend([] if difference is None else [difference])
-    return found
+    pairs = [(name, *pair) for name, expected in want.items() for pair in _pairs(expected, got[name])]
+    found = [_difference(name, run, expected, actual) for name, expected, actual in pairs]
+    return [difference for difference in found if difference is not None]
 
 
-def _difference(name: str, run: int, want: Array, got: Array, *, exact: bool = False) -> Difference | None:
-    kind = f"{want.dtype}{list(want.shape)}"
-    if want.shape != got.shape or want.dtype != got.dtype:
-        return Difference(name, run, f"{kind} became {got.dtype}{list(got.shape)};", np.inf, np.inf)
+def _difference(name: str, run: int, want: object, got: object, *, exact: bool = False) -> Difference | None:
+    kind = _kind(want)
+    if not isinstance(want, np.ndarray) or not isinstance(got, np.ndarray) or kind != _kind(got):
+        same = not isinstance(want, np.ndarray) and kind == _kind(got)
+        return None if same else Difference(name, run, f"{kind} became {_kind(got)};", np.inf, np.inf)
     if want.dtype.kind in "OSU" or want.size == 0:
         return None if np.array_equal(want, got) else Difference(name, run, kind, np.inf, np.inf)
     a, b = (array.astype(np.complex128 if array.dtype.kind == "c" else np.float64) for array in (want, got))

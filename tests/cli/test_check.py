@@ -15,6 +15,10 @@ ABS = HEADER + "g (float[N,3] x) => (float[N,3] y) { y = Abs(x) }"
 MAX = HEADER + "g (float[N,3] x) => (float[N,3] y) { n = Neg(x) y = Max(x, n) }"
 RELU = HEADER + "g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }"
 OTHER_NAME = HEADER + "g (float[N,3] x) => (float[N,3] z) { z = Abs(x) }"
+OTHER_INPUT = HEADER + "g (float[N,3] z) => (float[N,3] y) { y = Abs(z) }"
+BATCH_MEAN = HEADER + "g (float[N,3] x) => (float[M,3] y) { a = Abs(x) y = ReduceMean<axes = [0]>(a) }"
+RANDOM = HEADER + "g (float[N,3] x) => (float[N,3] y) { r = RandomUniformLike(x) y = Add(r, x) }"
+ONE_ROW = HEADER + "g (float[N,3] x) => (float[1,3] y) { s = Constant<value_ints = [1,3]>() y = Reshape(x, s) }"
 LIST = HEADER + "g (float[N,3] x) => (seq(float[N,3]) y) { y = SequenceConstruct(x, x) }"
 
 
@@ -57,6 +61,7 @@ def test_two_files_that_differ(save, other):
 def test_json(save):
     result = run(save(ABS, "a.onnx"), save(RELU, "b.onnx"), "--input", "x:4,3", "--json")
     report = json.loads(result.output)
+    assert report["same"] is False
     assert report["outputs"]["y"]["same"] is False
     assert report["outputs"]["y"]["error"] > 0.1
 
@@ -72,3 +77,41 @@ def test_a_tolerance(save):
 
 def test_sequences_are_compared(save):
     assert run(save(LIST, "a.onnx"), save(LIST, "b.onnx"), "-i", "x:1,3").exit_code == 0
+
+
+def list_of_one(middle: float) -> str:
+    """A sequence of one long tensor, whose text leaves the middle out."""
+    return HEADER + (
+        "g (float[1] x) => (seq(float[2001]) y) { n = Constant<value_ints = [1000]>() "
+        f"z = Expand(x, n) c = Constant<value_float = {middle}>() i = Constant<value_ints = [1]>() "
+        "m = Reshape(c, i) all = Concat<axis = 0>(z, m, z) y = SequenceConstruct(all) }"
+    )
+
+
+def test_sequences_are_compared_element_by_element(save):
+    files = [save(list_of_one(number), f"{number}.onnx") for number in (1.0, 1.000001, 2.0)]
+    assert run(files[0], files[1]).exit_code == 0
+    assert run(files[0], files[2]).exit_code == 1
+
+
+def test_open_dims_are_larger_than_one_where_the_model_takes_that(save):
+    result = run(save(ABS, "a.onnx"), save(BATCH_MEAN, "b.onnx"), "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["outputs"]["y"]["type"] == "float32[2, 3] became float32[1, 3]"
+
+
+def test_a_model_for_one_row_is_run_on_one_row(save):
+    assert run(save(ONE_ROW, "a.onnx")).exit_code == 0
+
+
+def test_models_with_random_outputs_are_refused(save):
+    path = save(RANDOM, "a.onnx")
+    result = run(path, path)
+    assert result.exit_code == 1
+    assert "differ from run to run" in result.output
+
+
+def test_models_with_other_inputs_are_told_apart(save):
+    result = run(save(ABS, "a.onnx"), save(OTHER_INPUT, "b.onnx"))
+    assert result.exit_code == 1
+    assert "The models have other inputs.\n  at: x against z" in result.output

@@ -26,11 +26,13 @@ class Input:
     source: str
 
 
-def read_inputs(model: "ir.Model", arguments: Sequence[str], seed: int, low: float = 0.0) -> dict[str, Input]:
+def read_inputs(
+    model: "ir.Model", arguments: Sequence[str], seed: int, low: float = 0.0, size: int = 1
+) -> dict[str, Input]:
     """A value for every input without a default, in the order of the model: as the arguments say, else random.
 
-    Where an argument leaves a symbolic dim open, it has the size that another input gives it, or else 1. Random floats
-    lie between `low` and 1.
+    Where an argument leaves a symbolic dim open, it has the size that another input gives it, or else `size`. Random
+    floats lie between `low` and 1.
     Raises InputError for an unknown name, a form that is not understood, and an input that cannot be random.
     """
     import numpy as np
@@ -52,7 +54,7 @@ def read_inputs(model: "ir.Model", arguments: Sequence[str], seed: int, low: flo
         if name in given:
             inputs[name] = given[name]
         elif name in shapes or not value.is_initializer():
-            shape = shapes[name] if name in shapes else _default_shape(value, sizes)
+            shape = shapes[name] if name in shapes else _default_shape(value, sizes, size)
             inputs[name] = Input(_random_values(value, shape, random, low), "random")
     return inputs
 
@@ -128,10 +130,10 @@ def _symbol_sizes(value: "ir.Value", shape: Sequence[int]) -> Iterator[tuple[str
                 yield dim.value, size
 
 
-def _default_shape(value: "ir.Value", sizes: dict[str, int]) -> tuple[int, ...]:
+def _default_shape(value: "ir.Value", sizes: dict[str, int], size: int) -> tuple[int, ...]:
     if value.shape is None:
         raise InputError("the rank of an input is not known", where=describe_input(value), fix=f"give it: {FORMS}")
-    return tuple(dim if isinstance(dim, int) else sizes.get(str(dim), 1) for dim in value.shape)
+    return tuple(dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in value.shape)
 
 
 def _random_values(value: "ir.Value", shape: Sequence[int], random: "np.random.Generator", low: float) -> "Array":
