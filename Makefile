@@ -26,7 +26,7 @@ help:
 	@echo "make test-slow  the tests that compare with PyTorch or take long (installs $(TORCH))"
 	@echo "make lint       everything of 'make test' but the tests"
 	@echo "make format     let ruff lay out the code"
-	@echo "make bench      every benchmark of benchmarks/"
+	@echo "make bench      every benchmark of benchmarks/; some compare with PyTorch (installs $(TORCH))"
 	@echo "make clean      remove .venv and all caches inside this folder"
 
 demo: $(VENV)/.installed
@@ -48,10 +48,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# fuzz_import.py takes long and measures nothing; nets.py is what others share.
-NO_BENCH := benchmarks/fuzz_import.py benchmarks/nets.py
+# The fuzzers take long and measure nothing; nets.py is what others share.
+NO_BENCH := $(wildcard benchmarks/fuzz_*.py) benchmarks/nets.py
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.torch
 	@set -e; for file in $(sort $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py))); do echo "== $$file"; $(PY) $$file; done
 
 clean:

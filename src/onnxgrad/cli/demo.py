@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-EXAMPLE = "Example: onnxgrad demo        Example: onnxgrad demo text --folder out"
+EXAMPLE = "Example: onnxgrad demo\n\nExample: onnxgrad demo text --folder out"
 
 
 class Which(StrEnum):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnxgrad.models.finetune.sources import Examples, ImageFormat
 
 EXAMPLE = (
-    "Example: onnxgrad finetune in.onnx out.onnx --data photos/ --head replace        "
+    "Example: onnxgrad finetune in.onnx out.onnx --data photos/ --head replace\n\n"
     "Example: onnxgrad finetune in.onnx out.onnx --data train.npz --loss mse --lr 1e-4"
 )
 

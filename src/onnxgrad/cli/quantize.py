@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Calls = list[dict[str, npt.NDArray[np.generic]]]
 
 EXAMPLE = (
-    "Example: onnxgrad quantize in.onnx out.onnx        "
+    "Example: onnxgrad quantize in.onnx out.onnx\n\n"
     "Example: onnxgrad quantize in.onnx out.onnx --static --data photos/ --mean 0.485,0.456,0.406"
 )
 
