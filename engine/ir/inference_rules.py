@@ -5,7 +5,6 @@ the other cases the rank is known though the sizes are not, and a gradient needs
 """
 
 from collections.abc import Callable
-from functools import cache
 
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
@@ -13,6 +12,7 @@ from onnx_shape_inference import ShapeInferenceContext, registry
 from onnxgrad.engine.ir.broadcast_dims import mend_broadcasting
 from onnxgrad.engine.ir.classical_rules import collect_classical_rules
 from onnxgrad.engine.ir.matmul_dims import mended_fused_matmul
+from onnxgrad.engine.ir.once import once
 from onnxgrad.engine.ir.operand_ranks import collect_rank_rules
 from onnxgrad.engine.ir.sequence_shapes import collect_sequence_rules
 from onnxgrad.engine.ir.slice_dims import mended_slice
@@ -23,7 +23,7 @@ Rule = Callable[[ShapeInferenceContext, ir.Node], None]
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 
-@cache
+@once
 def collect_rules() -> None:
     """Fill `onnx_shape_inference.registry`: its own rules, and those of this file in front of them."""
     registry.collect()

@@ -3,6 +3,8 @@
 import functools
 from typing import TYPE_CHECKING
 
+from onnxgrad.engine.ir.once import once
+
 if TYPE_CHECKING:
     from onnxruntime import SessionOptions
 
@@ -23,7 +25,7 @@ def shrink_shared_arena() -> None:
     _smallest_session().run(None, {"x": np.zeros(1, np.float32)}, options)
 
 
-@functools.cache
+@once
 def _register() -> None:
     from onnxruntime.capi import _pybind_state as native
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 from weakref import ReferenceType, ref
@@ -18,6 +19,7 @@ from onnxgrad.grad.tape.tensor import Tensor, run_call
 Grads = Sequence[Tensor | None]
 Callback = Callable[[Tensor], None]
 _LEVELS = itertools.count()
+_TRACKING = threading.Lock()
 
 
 class Backward(Protocol):
@@ -146,10 +148,11 @@ class Tape:
         return value._slots.get(self)
 
     def _track(self, tensor: Tensor, slot: Slot) -> None:
-        slots = tensor._slots
-        alive = {} if slots is None else {k: v for k, v in slots.items() if not isinstance(k, Tape) or k.recording}
-        alive[self] = slot
-        tensor._slots = alive
+        with _TRACKING:  # tapes of several threads may attach one tensor
+            slots = tensor._slots
+            alive = {} if slots is None else {k: v for k, v in slots.items() if not isinstance(k, Tape) or k.recording}
+            alive[self] = slot
+            tensor._slots = alive
 
     def record(self, call: Call, outputs: Sequence[Tensor]) -> None:
         """See Recorder."""
