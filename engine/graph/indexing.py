@@ -23,9 +23,11 @@ def index(value: _Kind, key: object) -> _Kind:
     an axis; `...` stands for the axes not named; a mask of bools takes the elements where it is true. Index arrays that
     stand beside each other are broadcast to one shape.
 
-    Raises: InputError for too many indices, a key that is none, or index arrays with other axes between them.
+    Raises: InputError for too many indices, a key that is none, an integer out of bounds, a mask of another size, or
+    index arrays with other axes between them.
     """
     entries = _spread(value, key if isinstance(key, tuple) else (key,))
+    _check_sizes(value, entries)
     entries = [entry for mask in entries for entry in _from_mask(mask)]
     value = _slice(value, [entry for entry in entries if entry is not None])
     axes = [axis for axis, entry in enumerate(e for e in entries if e is not None) if not isinstance(entry, slice)]
@@ -47,6 +49,23 @@ def _spread(value: Operand, key: tuple[object, ...]) -> list[_Entry]:
         raise InputError(f"too many indices: {len(key)} for {rank} axes", where=repr(value))
     place = next((i for i, entry in enumerate(key) if entry is Ellipsis), len(entries))
     return [*entries[:place], *[slice(None)] * (rank - consumed), *entries[place:]]
+
+
+def _check_sizes(value: Operand, entries: Sequence[_Entry]) -> None:
+    """Integers and masks fit the axes whose sizes are known."""
+    axis = 0
+    for entry in entries:
+        taken = _axes_taken(entry)
+        sizes = (value.shape or ())[axis : axis + taken]
+        if isinstance(entry, int):
+            size = sizes[0]
+            if isinstance(size, int) and not -size <= entry < size:
+                raise InputError(f"index {entry} is out of bounds for axis {axis} of size {size}", where=repr(value))
+        elif isinstance(entry, Operand | np.ndarray) and _is_mask(entry):
+            pairs = zip(entry.shape or (), sizes, strict=False)
+            if any(isinstance(own, int) and isinstance(size, int) and own != size for own, size in pairs):
+                raise InputError(f"a mask of shape {entry.shape} is for other sizes than {sizes}", where=repr(value))
+        axis += taken
 
 
 def _entry(entry: object) -> _Entry:
