@@ -9,8 +9,9 @@ import numpy as np
 from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.graph.operand import Call, Operand, apply
 from onnxgrad.engine.graph.var import Var
-from onnxgrad.grad.tape.state import STATE, Tracer
-from onnxgrad.grad.tape.tensor import Tensor
+from onnxgrad.grad.tape.state import STATE, Tracer, recording_with, tracing_with
+from onnxgrad.grad.tape.tensor import Tensor, run_call
+from onnxgrad.grad.tape.tracer import GraphTracer
 
 BodyFunction = Callable[..., object]
 
@@ -74,7 +75,9 @@ def _loop(call: Call, function: BodyFunction, inputs: Sequence[Tensor | None]) -
         going, state = bool(found[0]), found[1 : 1 + len(state)]
         beside.append(found[1 + len(state) :])
         number += 1
-    return (*state, *_stacked(beside, [0] * len(beside[0]) if beside else []))
+    if not beside:
+        return (*state, *_stacked_none(call, len(state)))
+    return (*state, *_stacked(beside, [0] * len(beside[0])))
 
 
 def _scan(call: Call, function: BodyFunction, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
@@ -98,7 +101,9 @@ def _scan(call: Call, function: BodyFunction, inputs: Sequence[Tensor | None]) -
             raise GraphError(f"the body of Scan returns {len(found)} values", fix=f"{len(state)} states, or more")
         state = found[: len(state)]
         beside.append(found[len(state) :])
-    kinds = len(beside[0]) if beside else 0
+    if not beside:
+        return (*state, *_stacked_none(call, len(state)))
+    kinds = len(beside[0])
     ends, reversed_ = (_ints(call, name, kinds) for name in ("scan_output_axes", "scan_output_directions"))
     columns = [[row[k] for row in (beside[::-1] if reversed_[k] else beside)] for k in range(kinds)]
     return (*state, *_stacked([list(row) for row in zip(*columns, strict=True)], ends))
@@ -126,6 +131,20 @@ def _stacked(rounds: Sequence[Sequence[Tensor]], axes: Sequence[int]) -> list[Te
         _run("Concat", *(_run("Unsqueeze", value, np.asarray([axis])) for value in column), axis=axis)
         for column, axis in zip(columns, axes, strict=True)
     ]
+
+
+def _stacked_none(call: Call, states: int) -> list[Tensor]:
+    """What no round gives beside the states: no elements, in the dtypes and shapes that the body would have."""
+    tracer = GraphTracer(call.op_type)
+    with tracing_with(tracer), recording_with(()):
+        made = run_call(call)[states:]
+    columns = []
+    for value in made:
+        kind, shape = value.element_type, value.shape
+        if kind is None or shape is None:
+            raise GraphError(f"what {call.op_type} gives without a round is not known", where=repr(value))
+        columns.append(Tensor(np.zeros([size if isinstance(size, int) else 0 for size in shape], kind.numpy())))
+    return columns
 
 
 def _results(found: object) -> list[Tensor]:

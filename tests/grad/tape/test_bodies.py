@@ -85,6 +85,15 @@ def test_a_scan_agrees_with_the_scan_of_a_graph(axis, backwards):
         np.testing.assert_array_equal(value.numpy(), want)
 
 
+def test_without_a_round_what_rounds_give_is_empty():
+    x = f(1.0, 2.0)
+    value, each = og.op.Loop(0, None, x, body=lambda number, condition, value: (condition, value * 2.0, value.sum()))
+    assert (value.tolist(), each.shape, each.dtype) == ([1, 2], (0,), np.float32)
+    rows = og.Tensor(np.zeros((0, 2), np.float32))
+    value, each = og.op.Scan(x, rows, num_scan_inputs=1, body=lambda state, part: (state + part, state > part))
+    assert (value.tolist(), each.shape, each.dtype) == ([1, 2], (0, 2), np.bool_)
+
+
 def test_bodies_that_do_not_fit_are_errors():
     x = f(1.0)
     with pytest.raises(GraphError, match="the body of Loop returns 1 values"):
