@@ -6,6 +6,7 @@ so that a module called with a Var adds its operators to the graph of it.
 """
 
 from onnxgrad.models.nn.attention import MultiHeadAttention, scaled_dot_product_attention
+from onnxgrad.models.nn.clip import clip_gradients
 from onnxgrad.models.nn.conv import Conv
 from onnxgrad.models.nn.functional import (
     apply_loss,
@@ -52,6 +53,7 @@ __all__ = [
     "Sequential",
     "apply_loss",
     "avg_pool",
+    "clip_gradients",
     "cross_entropy",
     "dropout",
     "elu",

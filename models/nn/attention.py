@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxgrad.engine.errors import OptionError
 from onnxgrad.engine.graph.operand import Input, Operand
@@ -14,7 +15,10 @@ from onnxgrad.models.nn.linear import Linear
 from onnxgrad.models.nn.module import Module
 from onnxgrad.models.nn.operators import Kind, one, several
 
-_MASKED = -1e9
+
+def _masked(scores: Operand) -> float:
+    """A score that stands for no attention, and is finite, so that a row without any has no NaN."""
+    return -65504.0 if scores.element_type == ir.DataType.FLOAT16 else -1e9
 
 
 def scaled_dot_product_attention(
@@ -32,10 +36,10 @@ def scaled_dot_product_attention(
     scores = one(query, "MatMul", query * (1 / math.sqrt(last)), key.transpose(order))
     if causal:
         ones = one(scores, "ConstantOfShape", one(scores, "Shape", scores, start=-2), value=np.ones(1, np.bool_))
-        scores = one(scores, "Where", one(scores, "Trilu", ones, upper=0), scores, _MASKED)
+        scores = one(scores, "Where", one(scores, "Trilu", ones, upper=0), scores, _masked(scores))
     if mask is not None:
         is_choice = isinstance(mask, Operand | np.ndarray) and mask.dtype == np.bool_
-        scores = one(scores, "Where", mask, scores, _MASKED) if is_choice else one(scores, "Add", scores, mask)
+        scores = one(scores, "Where", mask, scores, _masked(scores)) if is_choice else one(scores, "Add", scores, mask)
     return one(query, "MatMul", dropout(softmax(scores), ratio), value)
 
 

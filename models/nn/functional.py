@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxgrad.engine.errors import OptionError
 from onnxgrad.engine.graph.operand import Operand
 from onnxgrad.grad.losses import MSE, CrossEntropy, Loss, Reduction
 from onnxgrad.grad.tape.loss_call import call_loss
@@ -74,11 +75,21 @@ def flatten(x: Kind) -> Kind:
 
 
 def dropout(x: Kind, ratio: float = 0.5, training: bool = True) -> Kind:
-    """While training, 0 with probability `ratio` and x / (1 - ratio) otherwise, each element for itself; else x"""
+    """While training, 0 with probability `ratio` and x / (1 - ratio) otherwise, each element for itself; else x
+
+    Raises: OptionError for a ratio that is not in 0..1, 1 excluded.
+    """
+    check_ratio(ratio)
     if not training or ratio == 0:
         return x
     y, _ = several(x, 2, "Dropout", x, ratio, True)  # the mask is for the gradient
     return y
+
+
+def check_ratio(ratio: float) -> None:
+    """Raises: OptionError for what is no ratio of dropout."""
+    if not 0 <= ratio < 1:
+        raise OptionError(f"a ratio of dropout of {ratio} is not possible", fix="0 <= ratio < 1")
 
 
 def max_pool(

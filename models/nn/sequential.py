@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnxgrad.engine.graph.operand import Operand
-from onnxgrad.models.nn.functional import dropout
+from onnxgrad.models.nn.functional import check_ratio, dropout
 from onnxgrad.models.nn.module import Module
 from onnxgrad.models.nn.operators import Kind
 
@@ -39,6 +39,7 @@ class Dropout(Module):
     """While training, each element is 0 with probability `ratio`, and others are scaled by 1 / (1 - ratio)."""
 
     def __init__(self, ratio: float = 0.5) -> None:
+        check_ratio(ratio)
         self.ratio = ratio
 
     def __call__(self, x: Kind) -> Kind:

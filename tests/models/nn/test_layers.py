@@ -8,6 +8,7 @@ import pytest
 
 import onnxgrad as og
 from onnxgrad import nn
+from onnxgrad.engine.errors import OptionError
 from tests.models.nn.layers import LAYERS, Layer, call, floats, tensors_in, weighted
 
 if TYPE_CHECKING:
@@ -134,6 +135,20 @@ def test_dropout_zeroes_and_scales_while_training_only():
     assert set(np.unique(y)) == {np.float32(0), np.float32(1) / np.float32(0.75)}
     assert abs((y == 0).mean() - 0.25) < 0.05
     assert net.eval()(x) is x
+
+
+@pytest.mark.parametrize("ratio", [-0.5, 1.0])
+def test_a_ratio_that_dropout_cannot_have_is_an_error(ratio):
+    for make in (nn.Dropout, lambda given: nn.dropout(og.Tensor([1.0]), given)):
+        with pytest.raises(OptionError, match="ratio of dropout"):
+            make(ratio)
+
+
+@pytest.mark.filterwarnings("error")
+def test_attention_of_half_floats_without_a_place_to_go_to_has_no_nan():
+    x = og.Tensor(np.ones((2, 3), np.float16))
+    y = nn.scaled_dot_product_attention(x, x, x, mask=np.zeros((2, 2), bool))
+    assert y.tolist() == x.tolist()
 
 
 def test_the_gradient_of_dropout_has_the_mask_of_its_values():
