@@ -1,9 +1,27 @@
 """Files that are complete or not there at all."""
 
 import os
+import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
+
+from onnxgrad.engine.errors import OptionError
+
+
+def check_target(path: Path) -> None:
+    """Raises: OptionError where no file can be written: what takes long asks before it starts."""
+    if not path.parent.is_dir():
+        raise OptionError("The folder of the file does not exist.", where=str(path), fix=f"create '{path.parent}'")
+    if path.is_dir():
+        raise OptionError("The path is a folder.", where=str(path), fix="name a file in it")
+    try:
+        _refuse_devices(path)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OptionError("The file could not be written.", where=str(path), why=str(error)) from error
 
 
 def write_atomically(
@@ -13,6 +31,7 @@ def write_atomically(
 
     Whatever goes wrong, what was there before stays. Raises: OSError; what `write` and `before` raise.
     """
+    _refuse_devices(path)
     temporary = temporary_name(path)
     try:
         write_through(temporary, write)
@@ -24,7 +43,13 @@ def write_atomically(
 
 def temporary_name(path: Path) -> Path:
     """The name that a file has until it is complete."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+
+
+def _refuse_devices(path: Path) -> None:
+    """A file would take the place of what is no file, such as /dev/null."""
+    if path.exists() and not path.is_file():
+        raise FileExistsError("it is there already, and is no file")
 
 
 def write_through(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -13,7 +13,7 @@ from onnxgrad.engine.errors import ModelError, OptionError
 from onnxgrad.engine.ir.file_tensor import FileTensor
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import serialize
-from onnxgrad.exporters.atomic import temporary_name, write_atomically, write_through
+from onnxgrad.exporters.atomic import check_target, temporary_name, write_atomically, write_through
 
 ExternalData = bool | str
 """True, False, "auto", or the name of the data file."""
@@ -50,10 +50,7 @@ def save(model: ir.Model, path: str | os.PathLike[str], external_data: ExternalD
     """
     path = Path(path)
     data_name = _data_file_name(model, path, external_data)
-    if not path.parent.is_dir():
-        raise OptionError("The folder of the file does not exist.", where=str(path), fix=f"create '{path.parent}'")
-    if path.is_dir():
-        raise OptionError("The path is a folder.", where=str(path), fix="name a file in it")
+    check_target(path)
     try:
         if data_name is None:
             content = to_proto(model).SerializeToString()

@@ -97,6 +97,8 @@ def select_trainable(graph: ir.Graph, patterns: str | Sequence[str]) -> list[ir.
     Raises: OptionError for a pattern that matches nothing, or if nothing is left to train.
     """
     known = {value.name or "": value for value in parameters(graph)}
+    if not any(is_float(value) for value in graph.initializers.values()):
+        raise OptionError("the model has no parameter to train", where=f"graph {graph.name!r}")
     chosen: dict[str, ir.Value] = {}
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         wanted = pattern.removeprefix("!")

@@ -137,6 +137,11 @@ def test_losses_take_labels_like_the_output(save, tmp_path, rng, loss):
     assert report["after"]["loss"] < report["before"]["loss"]
 
 
+def test_a_model_without_parameters_is_told_so(save, blobs, tmp_path):
+    plain = '<ir_version: 9, opset_import: ["" : 18]> g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }'
+    assert "the model has no parameter to train" in invoke(save(plain), tmp_path / "o.onnx", "--data", blobs).stderr
+
+
 def test_without_validation_nothing_is_held_out(save, blobs, tmp_path):
     report = json.loads(invoke(save(MLP), tmp_path / "o.onnx", "--data", blobs, "--validation", 0, "--json").stdout)
     assert report["before"] == report["after"] == {} and len(report["losses"]) == 3 * 7
@@ -180,8 +185,10 @@ BROKEN = [
     ("--size 8,8", "whose first input is an image"),
     ("--lr -1", "learning_rate must be at least 0"),
     ("--head replace --head-output q", "no output 'q'"),
-    ("--plot none/loss.png", "the folder of none/loss.png does not exist"),
-    ("--checkpoint none/run.safetensors", "the folder of none/run.safetensors does not exist"),
+    ("--plot none/loss.png", "does not exist.\n  at: none/loss.png"),
+    ("--plot .", "The path is a folder.\n  at: .\n"),
+    ("--plot /dev/null", "is no file"),
+    ("--checkpoint none/run.safetensors", "does not exist.\n  at: none/run.safetensors"),
 ]
 
 

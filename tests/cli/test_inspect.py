@@ -70,3 +70,8 @@ def test_a_file_that_cannot_be_written_is_explained(path):
     result = invoke(path, "--dot", path.parent / "nowhere" / "graph.dot")
     assert result.exit_code == 1
     assert "cannot be written" in result.output
+
+
+def test_the_parameters_that_patterns_choose_from_are_listed(path):
+    assert invoke(path, "--parameters").stdout == "w: float32[4, 2]\n"
+    assert json.loads(invoke(path, "--parameters", "--json").stdout) == ["w"]

@@ -142,3 +142,11 @@ def test_external_tensors_in_nodes_are_embedded(tmp_path):
     (tmp_path / "other").mkdir()
     save(model, tmp_path / "other" / "n.onnx", external_data=True)
     check(tmp_path / "other" / "n.onnx")
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    with pytest.raises(OptionError, match="is no file"):
+        save(load(model_proto()), pipe)
+    assert pipe.is_fifo()

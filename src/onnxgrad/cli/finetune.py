@@ -88,10 +88,13 @@ def finetune(
 ) -> None:
     """Fine-tune a model on your data and write it back as ONNX."""
     from onnxgrad.cli.tables import print_table
+    from onnxgrad.exporters.atomic import check_target
     from onnxgrad.importers import load
     from onnxgrad.models.finetune.trainer import Trainer
 
-    _check_folders(output, checkpoint, plot)
+    for target in (output, checkpoint, plot):
+        if target is not None:
+            check_target(target)
     model = load(file)
     if size:
         model = _resized(model, *_numbers(size, 2))
@@ -125,13 +128,6 @@ def finetune(
     if train.classes:
         typer.echo(f"classes: {', '.join(train.classes)}")
     typer.echo(f"wrote {output}")
-
-
-def _check_folders(*targets: Path | None) -> None:
-    """Raises: OptionError for a file that could not be written when the work is done."""
-    for target in targets:
-        if target is not None and not target.absolute().parent.is_dir():
-            raise OptionError(f"the folder of {target} does not exist", fix=f"mkdir -p {target.parent}")
 
 
 class ExampleReader:
