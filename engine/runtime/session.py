@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _CACHE_LIMIT = 10**9  # bytes of a model whose optimized graph surely fits a file
 LEVELS = ("none", "basic", "extended", "all")
 """How much onnxruntime's own optimizer may do, from nothing to everything."""
-WRONG_REWRITES = ("Pad_Fusion",)
-"""Rewrites of onnxruntime's that change values: zeros that are padded before MaxPool would be dropped."""
+WRONG_REWRITES = ("Pad_Fusion", "EliminateDropout")
+"""Rewrites of onnxruntime's that change values: zeros that are padded before MaxPool would be dropped, and so would
+Dropout in training mode. (Outside of it remove_no_ops drops it.)"""
 
 _EQUAL_NODES = ("CommonSubexpressionElimination",)
 

@@ -144,6 +144,18 @@ def test_a_ratio_that_dropout_cannot_have_is_an_error(ratio):
             make(ratio)
 
 
+def test_dropout_between_layers_draws_at_each_call_also_without_gradients(tmp_path):
+    net = nn.Sequential(nn.relu, nn.Dropout(0.5), nn.softplus)
+    x = np.ones((8, 32), np.float32)
+    traced = og.trace(net)
+    traced.export(tmp_path / "net.onnx", x)
+    run = og.compile(tmp_path / "net.onnx")
+    for function in (lambda: traced(x).numpy(), lambda: next(iter(run(x).values()))):
+        first, second = function(), function()
+        assert not np.array_equal(first, second)
+        assert len(np.unique(first)) == 2
+
+
 @pytest.mark.filterwarnings("error")
 def test_attention_of_half_floats_without_a_place_to_go_to_has_no_nan():
     x = og.Tensor(np.ones((2, 3), np.float16))
