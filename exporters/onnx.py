@@ -14,6 +14,7 @@ from onnxgrad.engine.ir.file_tensor import FileTensor
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import serialize
 from onnxgrad.exporters.atomic import check_target, temporary_name, write_atomically, write_through
+from onnxgrad.importers.onnx import ModelSource, load
 
 ExternalData = bool | str
 """True, False, "auto", or the name of the data file."""
@@ -28,11 +29,12 @@ _ALIGNMENT = 4096
 """Offsets of large tensors in the data file, so that they can be mapped into memory."""
 
 
-def to_proto(model: ir.Model) -> onnx.ModelProto:
+def to_proto(model: ModelSource) -> onnx.ModelProto:
     """The model as one proto, with all data in it.
 
     Raises: OptionError, if the tensors take more than the 2 GB that a proto can hold.
     """
+    model = load(model)
     if _tensor_bytes(model) > _LIMIT:
         fix = "save it with og.save(model, path): its data goes out as external data"
         raise OptionError("The model does not fit into a proto.", why="protobuf messages end at 2 GB", fix=fix)
@@ -40,7 +42,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         return serialize(model)
 
 
-def save(model: ir.Model, path: str | os.PathLike[str], external_data: ExternalData = "auto") -> None:
+def save(model: ModelSource, path: str | os.PathLike[str], external_data: ExternalData = "auto") -> None:
     """Write a model file. What was at `path` stays until the new file is complete, also if the model came from it.
 
     external_data: True puts tensors into `<path>.data`, another name into a file of that name in the same folder,
@@ -48,7 +50,7 @@ def save(model: ir.Model, path: str | os.PathLike[str], external_data: ExternalD
 
     Raises: OptionError, if the folder is missing or one file cannot hold the model.
     """
-    path = Path(path)
+    model, path = load(model), Path(path)
     data_name = _data_file_name(model, path, external_data)
     check_target(path)
     try:

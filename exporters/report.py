@@ -10,6 +10,7 @@ from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import DIM_NAMES, serialize
 from onnxgrad.engine.ir.work import Work, count_work
+from onnxgrad.importers.onnx import ModelSource, load
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,12 @@ class Summary:
         return "\n\n".join(parts)
 
 
-def summary(model: ir.Model) -> Summary:
+def summary(source: ModelSource) -> Summary:
     """Count the operators, parameters, bytes and multiply-accumulates of a model.
 
     Dimensions with a name are taken to be 1 where work is counted; the notes say which.
     """
+    model = load(source)
     copy = clone(model)
     proto = serialize(copy)
     nodes = [node for graph in _graphs(copy) for node in graph]

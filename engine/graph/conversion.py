@@ -21,12 +21,13 @@ from onnxgrad.engine.ir.clone import clone
 from onnxgrad.engine.ir.infer import infer_shapes
 from onnxgrad.engine.ir.opset import raise_opset
 from onnxgrad.engine.passes.edit import remove_dead
+from onnxgrad.importers.onnx import ModelSource, load
 
 _KEPT_PRIORITY = "onnxgrad.priority"
 
 
 def graph_of_model(
-    model: ir.Model, *, parameters: bool = True, opset: int | None = None
+    source: ModelSource, *, parameters: bool = True, opset: int | None = None
 ) -> tuple[Graph, dict[str, Var]]:
     """A graph with the nodes of a model, and its outputs by name, in their order; the model stays as it is.
 
@@ -35,6 +36,7 @@ def graph_of_model(
 
     Raises: GraphError for an input without a type; OpsetError.
     """
+    model = load(source)
     copy = clone(model)
     if opset is not None:
         raise_opset(copy, opset)

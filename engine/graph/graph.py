@@ -37,6 +37,7 @@ from onnxgrad.engine.graph.source import Source
 from onnxgrad.engine.graph.tracking import note_origin
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.runtime.source import ModelLike
 from onnxgrad.engine.runtime.values import Array
 
 if TYPE_CHECKING:
@@ -360,7 +361,7 @@ class Graph:
 
     @staticmethod
     def from_model(
-        model: ir.Model, *, parameters: bool = True, opset: int | None = None
+        model: ModelLike, *, parameters: bool = True, opset: int | None = None
     ) -> tuple[Graph, dict[str, Var]]:
         """A graph with the nodes of a model, and its outputs by name: see og.tools.graph_of_model."""
         from onnxgrad.engine.graph.conversion import graph_of_model
