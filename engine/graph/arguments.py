@@ -40,8 +40,11 @@ class Arguments:
         if inputs is None:
             self._names = None
             return
-        names = [var.name for var in inputs]
-        for var in inputs:
+        given = [inputs] if isinstance(inputs, str | Var) else list(inputs)
+        if given == [inputs] or not all(isinstance(var, Var) for var in given):
+            raise InputError(f"{inputs!r} are no inputs of a function", fix="a list of variables, or None")
+        names = [var.name for var in given]
+        for var in given:
             if var.name not in self._host or self._host[var.name][0] != var:
                 raise InputError(
                     f"{var!r} is no input that the function needs",

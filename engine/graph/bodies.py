@@ -151,11 +151,15 @@ def _write(graph: Graph, label: str, function: BodyFunction, formals: Sequence[_
     for var in given:
         if var.value.shape is not None:
             inner.context.name_anonymous_dims(var.value)
-    with graph.writing(inner):
-        found = function(*given)
-        results = list(found) if isinstance(found, list | tuple) else [found]
-        for result in results:
-            add_output(inner, _value(graph, inner, label, result))
+    try:
+        with graph.writing(inner):
+            found = function(*given)
+            results = list(found) if isinstance(found, list | tuple) else [found]
+            for result in results:
+                add_output(inner, _value(graph, inner, label, result))
+    except BaseException:
+        _let_go(inner.graph)
+        raise
     return inner.graph
 
 
@@ -230,5 +234,7 @@ def _without_axis(formal: _Formal, axis: int) -> _Formal:
     if formal.shape is None:
         return formal
     sizes = list(formal.shape)
+    if not -len(sizes) <= axis < len(sizes):
+        raise InputError(f"scan_input_axes: a value of {len(sizes)} axes has no axis {axis}")
     del sizes[axis]
     return _Formal(formal.name, formal.type, ir.Shape(sizes))

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from onnxgrad.engine.graph.signature import as_array
 from onnxgrad.engine.runtime.values import Array, DeviceValue, SupportsArray, SupportsDLPack, from_dlpack, to_numpy
 
 
@@ -41,7 +42,7 @@ def natural_array(value: object) -> Array:
         return np.asarray(value)
     if isinstance(value, SupportsDLPack) and not isinstance(value, SupportsArray):
         return to_numpy(from_dlpack(value))
-    array = np.asarray(value)
+    array = as_array(value)
     if isinstance(value, bool | int | float | list | tuple):
         array = array.astype({"i": np.int64, "f": np.float32}.get(array.dtype.kind, array.dtype))
     return array

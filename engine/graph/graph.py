@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Self, overload
 import numpy as np
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GraphError
+from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.graph.bodies import add_with_bodies
 from onnxgrad.engine.graph.callback import CallbackFunction
 from onnxgrad.engine.graph.callback_nodes import insert_callback
 from onnxgrad.engine.graph.compiled import GraphFunction
 from onnxgrad.engine.graph.compiling import Result, compile_function
+from onnxgrad.engine.graph.fitting import check_operands, declared_shape
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.marks import PRIORITY
 from onnxgrad.engine.graph.operand import (
@@ -32,11 +33,11 @@ from onnxgrad.engine.graph.outspec import CopyOutput, Effect, Outspec, copy_outp
 from onnxgrad.engine.graph.parts import Part, compile_parts
 from onnxgrad.engine.graph.shared_scalar import SharedScalar
 from onnxgrad.engine.graph.shared_tensor import SharedTensor
-from onnxgrad.engine.graph.signature import OPSET, VERSIONS
+from onnxgrad.engine.graph.signature import OPSET, VERSIONS, as_array
 from onnxgrad.engine.graph.source import Source
 from onnxgrad.engine.graph.tracking import note_origin
 from onnxgrad.engine.graph.var import Var
-from onnxgrad.engine.ir.builder import Builder
+from onnxgrad.engine.ir.builder import Builder, string_tensor
 from onnxgrad.engine.runtime.source import ModelLike
 from onnxgrad.engine.runtime.values import Array
 
@@ -114,7 +115,7 @@ class Graph:
         """
         if any(known.name == name for known in self.ir.inputs):
             raise GraphError(f"graph {self.name!r} has an input {name!r} already", fix="choose another name")
-        sizes = None if shape is None else tuple(shape)
+        sizes = declared_shape(shape, name)
         tensor = HostTensor(name, element_type_of(dtype), sizes, value=value, static_infer=static_infer)
         if tensor.is_empty:
             self.options.allocate_static_mem_after_graph_compile = False
@@ -127,6 +128,8 @@ class Graph:
 
         Raises: GraphError for a SharedTensor whose shape is not known.
         """
+        if not isinstance(source, SharedTensor | SharedScalar):
+            raise InputError(f"{source!r} is no parameter", fix="og.SharedTensor(array), og.SharedScalar(number)")
         return source.var(self, name, volatile=volatile)
 
     def source_of(self, var: Var) -> Source:
@@ -153,7 +156,7 @@ class Graph:
 
     def constant(self, value: object, dtype: object = None, name: str = "") -> Var:
         """A variable that never changes. Python ints are int64, floats float32, unless a dtype is given."""
-        array = np.asarray(value)
+        array = as_array(value)
         if dtype is not None:
             array = array.astype(np.dtype(object) if dtype in (str, "string") else element_type_of(dtype).numpy())
         elif not isinstance(value, np.ndarray | np.generic):
@@ -190,6 +193,7 @@ class Graph:
         if any(callable(value) for value in call.attributes.values()):
             values = add_with_bodies(self, call.op_type, inputs, call.attributes)
         else:
+            check_operands(call.op_type, call.domain, inputs)
             given: Mapping[str, AttributeValue] = call.attributes  # type: ignore[assignment]  # to_attributes checks
             values = self.builder.node(call.op_type, *inputs, outputs=call.outputs, domain=call.domain, **given)
         node = values[0].producer()
@@ -216,9 +220,8 @@ class Graph:
     def _constant(self, array: np.ndarray, name: str = "") -> ir.Value:
         array = array.copy()  # what the caller does with it does not matter
         if array.size <= _INITIALIZER or len(self._builders) > 1:
-            value = self.builder.constant(array if array.dtype != object else ir.tensor(array.astype(str)))
-            return value
-        tensor = ir.tensor(array)
+            return self.builder.constant(array)
+        tensor = string_tensor(array) if array.dtype.kind in "OSU" else ir.tensor(array)
         label = self.fresh(name or "constant")
         value = ir.Value(name=label, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
         tensor.name = value.name
@@ -226,7 +229,9 @@ class Graph:
         return value
 
     def check_own(self, var: Var) -> None:
-        """Raises: GraphError for a variable of another graph."""
+        """Raises: InputError for what is no variable, GraphError for one of another graph."""
+        if not isinstance(var, Var):
+            raise InputError(f"{var!r} is no variable of a graph")
         if var.graph is not self:
             raise GraphError(
                 f"{var!r} belongs to graph {var.graph.name!r}, not to {self.name!r}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnxgrad.engine.errors import GraphError
+from onnxgrad.engine.errors import GraphError, InputError
 from onnxgrad.engine.graph.marks import NUMBER, PRIORITY
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.ir.builder import describe
@@ -119,7 +119,12 @@ def list_of(vars: Var | Iterable[Var]) -> list[Var]:
 
 
 def same_graph(vars: Sequence[Var]) -> Graph:
-    """The graph of these variables. Raises: GraphError for none, or variables of several graphs."""
+    """The graph of these variables. Raises: GraphError for none, or variables of several graphs; InputError for what
+    is no variable.
+    """
+    for var in vars:
+        if not isinstance(var, Var):
+            raise InputError(f"{var!r} is no variable of a graph")
     graphs = {id(var.graph): var.graph for var in vars}
     if len(graphs) != 1:
         names = ", ".join(repr(graph.name) for graph in graphs.values()) or "none"

@@ -12,7 +12,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.errors import GraphError, InputError
-from onnxgrad.engine.graph.signature import Parameter, Signature, as_type, literal, signature_of
+from onnxgrad.engine.graph.signature import (
+    Parameter,
+    Signature,
+    as_array,
+    as_type,
+    literal,
+    signature_of,
+    whole_numbers,
+)
 
 Literal: TypeAlias = (
     "bool | int | float | str | np.ndarray | np.generic | Sequence[int] | Sequence[float] | Sequence[str]"
@@ -157,6 +165,15 @@ class Operand(ABC):
     def __xor__(self, other: Input) -> Self:
         return _one(self, "Xor" if _is_bool(self) else "BitwiseXor", self, other)
 
+    def __rand__(self, other: Input) -> Self:
+        return _one(self, "And" if _is_bool(self) else "BitwiseAnd", other, self)
+
+    def __ror__(self, other: Input) -> Self:
+        return _one(self, "Or" if _is_bool(self) else "BitwiseOr", other, self)
+
+    def __rxor__(self, other: Input) -> Self:
+        return _one(self, "Xor" if _is_bool(self) else "BitwiseXor", other, self)
+
     def __lt__(self, other: Input) -> Self:
         return _one(self, "Less", self, other)
 
@@ -177,13 +194,11 @@ class Operand(ABC):
     def reshape(self, *shape: int | Sequence[int] | Operand) -> Self:
         """The same elements in another shape; -1 is worked out, 0 keeps the size at its place."""
         first = shape[0] if len(shape) == 1 else None
-        wanted = first if isinstance(first, Operand | list | tuple) else [d for d in shape if isinstance(d, int)]
-        return _one(self, "Reshape", self, wanted)
+        return _one(self, "Reshape", self, first if isinstance(first, Operand) else whole_numbers(shape, "size"))
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
         """The axes in another order; without arguments, reversed."""
-        order = [axis for entry in axes for axis in ([entry] if isinstance(entry, int) else entry)]
-        return _one(self, "Transpose", self, perm=order or None)
+        return _one(self, "Transpose", self, perm=whole_numbers(axes, "axis") or None)
 
     @property
     def T(self) -> Self:  # noqa: N802  # numpy's name
@@ -265,6 +280,8 @@ def apply(
     """
     signature = signature_of(op_type, domain) if standard else None
     given = {name: value for name, value in (attributes or {}).items() if value is not None}
+    if signature is not None:
+        given = signature.check(inputs, given, outputs)
     count = outputs if outputs is not None else 1 if signature is None else signature.number_of_outputs(inputs, given)
     leader: Operand | None = None
     has_literals = signature is not None and len(inputs) > len(signature.parameters)  # which may be one too many
@@ -310,10 +327,24 @@ def _operands(inputs: Sequence[Input], signature: Signature | None) -> tuple[Ope
             kind = ir.DataType.from_numpy(value.dtype)
         if kind is not None:
             known.setdefault(parameter.type_name, kind)
+    _agree(inputs, parameters, known)
     return tuple(
         value if value is None or isinstance(value, Operand) else literal(value, parameter, known)
         for value, parameter in zip(inputs, parameters, strict=True)
     )
+
+
+def _agree(inputs: Sequence[Input], parameters: Sequence[Parameter | None], known: dict[str, ir.DataType]) -> None:
+    """Let literals that must have one type, which no operand gives, be float32 where one of them is a float."""
+    alone: dict[str, list[Input]] = {}
+    for value, parameter in zip(inputs, parameters, strict=True):
+        if parameter is None or value is None or isinstance(value, Operand) or parameter.type_name in known:
+            continue
+        if len(parameter.types) > 1 and (parameter.alike or not parameter.variadic):
+            alone.setdefault(parameter.type_name, []).append(value)
+    for name, values in alone.items():
+        if len(values) > 1 and {as_array(value).dtype.kind for value in values} >= {"f", "i"}:
+            known[name] = ir.DataType.FLOAT
 
 
 def element_type_of(dtype: object) -> ir.DataType:
@@ -357,5 +388,5 @@ def _remainder(like: _Kind, left: Input, right: Input) -> _Kind:
 
 
 def _reduce(op_type: str, value: _Kind, axis: int | Sequence[int] | None, keepdims: bool) -> _Kind:
-    axes = None if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    axes = None if axis is None else whole_numbers(axis, "axis")
     return _one(value, op_type, value, axes, keepdims=int(keepdims))

@@ -13,7 +13,7 @@ from onnxgrad.engine.errors import GraphError, InputError, OptionError
 from onnxgrad.engine.graph.given import CallbackValue, LazyInitializer, natural_array
 from onnxgrad.engine.graph.operand import Call, Dim, Operand, apply_in_graph, element_type_of
 from onnxgrad.engine.graph.regions import Region, copy_in, copy_out
-from onnxgrad.engine.graph.signature import as_type
+from onnxgrad.engine.graph.signature import as_type, whole_numbers
 from onnxgrad.engine.graph.storage import Pending, Storage, all_locked
 from onnxgrad.engine.runtime.call_signature import dtype_name
 from onnxgrad.engine.runtime.memory import device_holding, device_name, element_type, parse_device
@@ -220,8 +220,7 @@ class SharedTensor(Operand):
 
     def resize(self, *shape: int | Sequence[int]) -> SharedTensor:
         """New memory, the elements not set: resize(2, 3) or resize((2, 3)). Returns itself."""
-        sizes = [size for entry in shape for size in ([entry] if isinstance(entry, int) else entry)]
-        self._storage.resize(_checked(sizes))
+        self._storage.resize(_checked(shape))
         return self
 
     def zero(self) -> SharedTensor:
@@ -385,7 +384,8 @@ class VolatileTensor:
         self.tensor.commit(tensor)
 
 
-def _checked(shape: Sequence[int]) -> tuple[int, ...]:
-    if any(size < 0 for size in shape):
-        raise InputError(f"{list(shape)} is no shape")
-    return tuple(int(size) for size in shape)
+def _checked(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
+    sizes = whole_numbers(shape, "size")
+    if any(size < 0 for size in sizes):
+        raise InputError(f"{sizes} is no shape")
+    return tuple(sizes)

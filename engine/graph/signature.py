@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 
 import numpy as np
 import onnx_ir as ir
@@ -53,7 +55,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Signature:
-    """An operator of the specification, in the opset `since` or later."""
+    """An operator of the specification, in the opset `since` or later. `required`: so many inputs must be there."""
 
     domain: str
     op_type: str
@@ -63,6 +65,7 @@ class Signature:
     attributes: Mapping[str, Attribute]
     output_names: tuple[str, ...]
     outputs: tuple[int, int]
+    required: int
 
     def number_of_outputs(self, inputs: Sequence[object], attributes: Mapping[str, object]) -> int:
         """How many outputs a call has that does not say it: the required ones, or all where none is required."""
@@ -70,6 +73,20 @@ class Signature:
             return _parts_of_split(inputs, attributes)
         least, most = self.outputs
         return least or min(most, len(self.output_names))
+
+    def check(
+        self, inputs: Sequence[object], attributes: Mapping[str, object], outputs: int | None
+    ) -> dict[str, object]:
+        """The attributes of a call as they must be. Raises: InputError for an input that is missing, OptionError for an
+        attribute of another kind, or outputs that it does not have.
+        """
+        for index in range(self.required):
+            if index >= len(inputs) or inputs[index] is None:
+                raise InputError(f"{self.op_type} needs the input {self.parameters[index].name!r}")
+        if outputs is not None and not 1 <= outputs <= self.outputs[1]:
+            raise OptionError(f"{self.op_type} has up to {self.outputs[1]} outputs, not {outputs}")
+        known = self.attributes
+        return {n: attribute_value(known[n], value) if n in known else value for n, value in attributes.items()}
 
     def parameter(self, index: int) -> Parameter:
         """The parameter of the input at `index`. Raises: InputError for one too many."""
@@ -115,6 +132,7 @@ def signature_of(op_type: str, domain: str = "") -> Signature:
         dict(sorted(attributes.items(), key=lambda item: not item[1].required)),
         tuple(formal.name for formal in schema.outputs),
         (schema.min_output, schema.max_output),
+        sum(1 for _ in takewhile(lambda parameter: parameter.required, parameters)),
     )
 
 
@@ -169,12 +187,12 @@ def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.D
             return np.array(value, dtype)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
-    array = np.asarray(value)
-    if array.dtype.kind in "US":
-        return array.astype(object)
+    array = as_array(value)
     wanted = None if parameter is None else known.get(parameter.type_name)
     if wanted is None and parameter is not None and len(parameter.types) == 1:
         (wanted,) = parameter.types
+    if array.dtype.kind in "US" and wanted is None:
+        return array.astype(object)
     if wanted is None:
         natural = {"f": np.float32, "i": np.int64, "b": np.bool_}.get(array.dtype.kind)
         return array if natural is None else array.astype(natural)
@@ -183,14 +201,99 @@ def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.D
 
 def as_type(array: np.ndarray, wanted: ir.DataType, name: str = "") -> np.ndarray:
     """`array` as elements of another type. Raises: InputError where a kind of number would change its value."""
-    dtype = np.dtype(object) if wanted == ir.DataType.STRING else wanted.numpy()
-    result = array.astype(dtype)
+    is_text = array.dtype.kind in "OSUT"
+    if is_text and wanted == ir.DataType.STRING:
+        return array.astype(object)
+    result = None if is_text or wanted == ir.DataType.STRING else array.astype(wanted.numpy())
     integral = wanted.is_integer() or wanted == ir.DataType.BOOL
-    if integral and array.size and not np.array_equal(result.astype(array.dtype), array):
-        shown = array.tolist()
+    if result is None or (integral and array.size and not _same_numbers(result, array)):
         raise InputError(
-            f"{shown!r} is no {wanted.name.lower()}",
+            f"{array.tolist()!r} is no {wanted.name.lower()}",
             where=f"input {name!r}" if name else "",
             fix="cast the other operand, or give a number that it can hold",
         )
     return result
+
+
+def _same_numbers(result: np.ndarray, array: np.ndarray) -> bool:
+    return np.array_equal(result.astype(array.dtype), array) and np.array_equal(result < 0, array < 0)
+
+
+def as_array(value: object) -> np.ndarray:
+    """Numbers or strings as an array. Raises: InputError for what is neither, or lists of several lengths."""
+    try:
+        array = np.asarray(value)
+        if array.dtype != object or all(isinstance(entry, str) for entry in array.flat):
+            return array
+        return array.astype(np.float64)  # ints beyond 64 bits
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{value!r} is no number, and no array of them", why=str(error)) from error
+
+
+def whole_numbers(given: object, what: str) -> list[int]:
+    """An int, or ints in lists and arrays, in a row. Raises: InputError for anything else, which is no `what`."""
+    if isinstance(given, list | tuple):
+        return [number for entry in given for number in whole_numbers(entry, what)]
+    if isinstance(given, np.ndarray) and given.ndim:
+        return whole_numbers(given.tolist(), what)
+    try:
+        return [operator.index(given)]  # type: ignore[arg-type]  # that is the question
+    except TypeError as error:
+        raise InputError(f"{given!r} is no {what}", fix="whole numbers, or one operand for all") from error
+
+
+def attribute_value(formal: Attribute, value: object) -> object:
+    """What a program gives for an attribute, as the specification wants it: numpy's numbers and arrays as Python's.
+
+    Raises: OptionError for another kind of value.
+    """
+    if formal.kind not in _CONVERTED:
+        return value
+    convert, wanted = _CONVERTED[formal.kind]
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"attribute {formal.name!r} cannot be {value!r}", fix=f"give {wanted}") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _entries(convert: Callable[[object], object]) -> Callable[[object], object]:
+    def converted(value: object) -> object:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise TypeError(value)
+        return [convert(entry) for entry in value]
+
+    return converted
+
+
+def _real(value: object) -> float:
+    if isinstance(value, str):
+        raise TypeError(value)
+    return float(value)  # type: ignore[arg-type]  # raises TypeError
+
+
+def _tensor(value: object) -> ir.TensorProtocol:
+    return ir.tensor(value) if isinstance(value, np.ndarray) else _is_tensor(value)
+
+
+def _is_tensor(value: object) -> ir.TensorProtocol:
+    if not isinstance(value, ir.TensorProtocol):
+        raise TypeError(value)
+    return value
+
+
+_KINDS = ir.AttributeType
+_CONVERTED: Mapping[ir.AttributeType, tuple[Callable[[object], object], str]] = {
+    _KINDS.INT: (operator.index, "a whole number"),  # type: ignore[dict-item]  # raises TypeError
+    _KINDS.FLOAT: (_real, "a number"),
+    _KINDS.STRING: (_text, "a string"),
+    _KINDS.INTS: (_entries(operator.index), "a list of whole numbers"),  # type: ignore[arg-type]
+    _KINDS.FLOATS: (_entries(_real), "a list of numbers"),
+    _KINDS.STRINGS: (_entries(_text), "a list of strings"),
+    _KINDS.TENSOR: (_tensor, "an array"),
+}

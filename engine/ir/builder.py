@@ -119,7 +119,11 @@ class Builder:
             self.graph.insert_before(self.before, node)
         else:
             self.graph.append(node)
-        self.infer(node)
+        try:
+            self.infer(node)
+        except ShapeError:
+            self.graph.remove(node, safe=True)
+            raise
 
     def infer(self, node: ir.Node) -> None:
         """Set the types and shapes of the outputs of `node`."""
@@ -150,6 +154,8 @@ class Builder:
             value = np.asarray(value, np.float32)
         elif isinstance(value, (int, list, tuple, bool)):
             value = np.asarray(value, np.bool_ if isinstance(value, bool) else np.int64)
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
+            value = string_tensor(value)
         array = value if isinstance(value, np.ndarray) else None
         key: tuple[object, ...] = (id(value),)
         if array is not None and array.size <= _SMALL:
@@ -247,6 +253,11 @@ _BROADCASTING = {
         "GreaterOrEqual",
     )
 }
+
+
+def string_tensor(array: np.ndarray) -> ir.StringTensor:
+    """An array of strings as a tensor that ONNX files can hold."""
+    return ir.StringTensor([str(text).encode() for text in array.flat], shape=ir.Shape(array.shape))
 
 
 def trailing_ones(like: ir.Value | None) -> int:

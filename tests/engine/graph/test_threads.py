@@ -114,7 +114,8 @@ def test_one_function_called_by_several_threads_gives_each_its_own_result():
 def test_a_function_that_ends_in_its_own_callback_does_not_wait_for_itself():
     graph = og.Graph()
     x = graph.input("x", "float32", (2,))
-    may_go, seen = threading.Event(), []
+    may_go = threading.Event()
+    seen: list[float] = []
 
     def callback(value):
         may_go.wait(10)
