@@ -146,6 +146,16 @@ def open_direct(
     return DirectSession(session, inputs, outputs, device)
 
 
+def seed_dropout(number: int) -> None:
+    """Let Dropout, in all sessions, draw from now on what it draws after any other `seed_dropout(number)`.
+
+    Random operators have generators of their own for each session, which this does not reach.
+    """
+    import onnxruntime
+
+    onnxruntime.set_seed(number)
+
+
 def all_threads() -> int:
     """How many threads one operator on large tensors gets."""
     return min(os.cpu_count() or 1, _MOST_THREADS)

@@ -37,8 +37,8 @@ class Conv(Module):
         if in_channels % groups or out_channels % groups:
             raise OptionError(f"{in_channels} and {out_channels} channels cannot be split into {groups} groups")
         sizes = spread(kernel, 2)
-        self.strides, self.dilations = spread(stride, len(sizes)), spread(dilation, len(sizes))
-        self.pads = _pads(padding, sizes, self.dilations)
+        self.strides, self.dilations = tuple(spread(stride, len(sizes))), tuple(spread(dilation, len(sizes)))
+        self.pads = tuple(_pads(padding, sizes, self.dilations))
         self.groups = groups
         shape = (out_channels, in_channels // groups, *sizes)
         self.weight = fan_in_uniform(shape, math.prod(shape[1:]), rng)

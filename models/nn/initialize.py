@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxgrad.engine.runtime.direct import seed_dropout
 from onnxgrad.models.nn.module import Parameter
 
 _LOCK = threading.Lock()
@@ -24,7 +25,11 @@ _SOURCE = _Source()
 
 
 def seed(number: int) -> None:
-    """Let the layers that are made from now on start from the same values as after the last `seed(number)`."""
+    """Let the layers that are made from now on start from the same values as after the last `seed(number)`.
+
+    Dropout then draws the same masks again too, on tensors and in sessions, as long as one thread does.
+    """
+    seed_dropout(number)
     with _LOCK:
         _SOURCE.generator = np.random.default_rng(number)
 

@@ -53,6 +53,7 @@ class Module:
 
     training: bool = True
     _edits: int = 0
+    _has_containers: bool = False
 
     def __init_subclass__(cls) -> None:
         if "forward" in vars(cls) and "__call__" not in vars(cls):
@@ -65,11 +66,20 @@ class Module:
         object.__setattr__(self, name, value)
         if name != "training":
             object.__setattr__(self, "_edits", self._edits + 1)
+        if isinstance(value, list | dict):
+            object.__setattr__(self, "_has_containers", True)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        object.__setattr__(self, "_edits", self._edits + 1)
 
     @property
     def trace_version(self) -> int:
-        """See Traceable: `training`, and how often another attribute was set."""
-        return 2 * self._edits + self.training
+        """See Traceable: `training`, how often another attribute was set, and what lists and dicts hold now."""
+        version = 2 * self._edits + self.training
+        if not self._has_containers:
+            return version
+        return hash((version, *[_contents(value) for value in vars(self).values() if isinstance(value, list | dict)]))
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Names and parameters, in the order in which they were set; one that has two names comes once."""
@@ -188,6 +198,15 @@ def _seen_by_tracer(call: Callable[_P, _R]) -> Callable[_P, _R]:
         return call(*args, **kwargs)
 
     return wrapper
+
+
+def _contents(value: object) -> tuple[object, ...]:
+    """Which objects lists and dicts hold, down to those that are neither."""
+    if isinstance(value, dict):
+        return (dict, *[(key, _contents(entry)) for key, entry in value.items()])
+    if isinstance(value, list | tuple):
+        return (list, *map(_contents, value))
+    return (id(value),)
 
 
 def _members(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, Tensor | Module]]:

@@ -277,6 +277,38 @@ def test_a_parameter_that_is_replaced_is_seen():
     np.testing.assert_allclose(traced(og.Tensor(floats(1, 2))).numpy()[0], net.state_dict()["bias"])
 
 
+class Stack(nn.Module):
+    def __init__(self):
+        self.layers = [nn.Linear(2, 2)]
+        self.named = {"last": nn.Linear(2, 2)}
+
+    def __call__(self, x):
+        for layer in (*self.layers, *self.named.values()):
+            x = layer(x)
+        return x
+
+
+CHANGES = {
+    "appended": lambda net: net.layers.append(nn.Linear(2, 2)),
+    "replaced": lambda net: net.layers.__setitem__(0, nn.Linear(2, 2)),
+    "replaced in a dict": lambda net: net.named.update(last=nn.Linear(2, 2)),
+    "taken away": lambda net: delattr(net.layers[0], "bias"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_lists_and_dicts_of_a_module_hold_is_looked_at(name, monkeypatch):
+    monkeypatch.setattr(nn.Linear, "bias", None, raising=False)
+    net, x = Stack(), og.Tensor(floats(1, 2))
+    traced = og.trace(net)
+    traced(x)
+    traced(x)
+    assert traced.captures == 1
+    CHANGES[name](net)
+    np.testing.assert_allclose(traced(x).numpy(), net(x).numpy(), rtol=1e-6)
+    assert traced.captures == 2
+
+
 def test_states_of_optimizers_outlast_captures():
     make, x = NETS["mlp"]
     at_once, traced = pair(make)

@@ -144,6 +144,21 @@ def test_a_ratio_that_dropout_cannot_have_is_an_error(ratio):
             make(ratio)
 
 
+@pytest.mark.parametrize("wrap", [og.trace, lambda function: function], ids=["traced", "at once"])
+def test_the_masks_of_dropout_follow_the_seed(wrap):
+    drop = wrap(nn.Dropout(0.5))
+    x = og.Tensor(np.ones(64, np.float32))
+
+    def masks(number):
+        nn.seed(number)
+        return [drop(x).tolist() for _ in range(2)]
+
+    first, second = masks(1)
+    assert first != second
+    assert masks(1) == [first, second]
+    assert masks(2) != [first, second]
+
+
 def test_dropout_between_layers_draws_at_each_call_also_without_gradients(tmp_path):
     net = nn.Sequential(nn.relu, nn.Dropout(0.5), nn.softplus)
     x = np.ones((8, 32), np.float32)
