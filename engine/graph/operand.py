@@ -280,16 +280,21 @@ def apply(
     """
     signature = signature_of(op_type, domain) if standard else None
     given = {name: value for name, value in (attributes or {}).items() if value is not None}
-    if signature is not None:
-        given = signature.check(inputs, given, outputs)
+    if signature is not None and (given or outputs != 1):
+        given = signature.check(given, outputs)
     count = outputs if outputs is not None else 1 if signature is None else signature.number_of_outputs(inputs, given)
     leader: Operand | None = None
     has_literals = signature is not None and len(inputs) > len(signature.parameters)  # which may be one too many
+    is_short = signature is not None and len(inputs) < signature.required
     for value in inputs:
         if isinstance(value, Operand):
             leader = value if leader is None or value._weight > leader._weight else leader
         elif value is not None:
             has_literals = True
+        else:
+            is_short = True  # perhaps
+    if is_short and signature is not None:
+        signature.check_inputs(inputs)
     operands = _operands(inputs, signature) if has_literals else tuple(inputs)
     call = Call(op_type, operands, given, count, domain)  # type: ignore[arg-type]  # none is a literal
     if leader is not None:

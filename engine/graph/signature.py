@@ -74,15 +74,17 @@ class Signature:
         least, most = self.outputs
         return least or min(most, len(self.output_names))
 
-    def check(
-        self, inputs: Sequence[object], attributes: Mapping[str, object], outputs: int | None
-    ) -> dict[str, object]:
-        """The attributes of a call as they must be. Raises: InputError for an input that is missing, OptionError for an
-        attribute of another kind, or outputs that it does not have.
-        """
+    def check_inputs(self, inputs: Sequence[object]) -> None:
+        """Raises: InputError for an input that is missing."""
         for index in range(self.required):
             if index >= len(inputs) or inputs[index] is None:
                 raise InputError(f"{self.op_type} needs the input {self.parameters[index].name!r}")
+
+    def check(self, attributes: Mapping[str, object], outputs: int | None) -> dict[str, object]:
+        """The attributes of a call as they must be.
+
+        Raises: OptionError for an attribute of another kind, or outputs that the operator does not have.
+        """
         if outputs is not None and not 1 <= outputs <= self.outputs[1]:
             raise OptionError(f"{self.op_type} has up to {self.outputs[1]} outputs, not {outputs}")
         known = self.attributes

@@ -60,7 +60,7 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "a replacement that is no variable": (
         lambda x: og.tools.replace_vars([x], wrong(y=1)),
         InputError,
-        "1 is no variable",
+        "is no variable of a graph",
     ),
     "inputs that are one variable": (lambda x: x.graph.compile(x, og.copy_output(x)), InputError, "a list of"),
     "inputs that are names": (lambda x: x.graph.compile(["x"], og.copy_output(x)), InputError, "a list of"),
