@@ -299,8 +299,12 @@ def is_float(value: ir.Value) -> bool:
 def rank(value: ir.Value) -> int:
     """The number of dimensions. Raises ShapeError if it is not known."""
     if value.shape is None:
+        producer = value.producer()
         raise ShapeError(
-            f"the rank of {value.name!r} is not known", fix="give the model's inputs a rank, or fix shapes"
+            f"the rank of {value.name!r} is not known",
+            where="" if producer is None else describe(producer),
+            fix="give the model's inputs a rank, or fix shapes; an operator of your own wants a shape rule: "
+            "onnx_shape_inference.registry.register(domain, op_type, since_version=1)",
         )
     return len(value.shape)
 

@@ -1,5 +1,6 @@
 """onnxgrad grad: the gradient of a model, as a model."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -18,22 +19,26 @@ def grad(
     forward: Annotated[
         bool, typer.Option("--forward", help="Derivatives along tangents of the inputs, in place of gradients.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
 ) -> None:
     """Write a model that computes gradients, in standard ONNX.
 
     It has the inputs of the model and a seed "<output>.grad" for each output; its results are "<name>.grad".
     With --forward these are "<name>.tangent" and "<output>.tangent".
     """
-    from onnxgrad.engine.runtime.call_signature import dtype_name
+    from onnxgrad.cli.inputs import describe_input
     from onnxgrad.exporters import save
     from onnxgrad.grad.forward import jvp_model
     from onnxgrad.grad.gradient_model import gradient_model
 
     model = (jvp_model if forward else gradient_model)(file, wrt=wrt, of=of)
     save(model, output)
+    if as_json:
+        names = {"inputs": [v.name for v in model.graph.inputs], "outputs": [v.name for v in model.graph.outputs]}
+        counts = {"nodes": len(model.graph), "functions": len(model.functions)}
+        typer.echo(json.dumps({"output": str(output), **names, **counts}, indent=2))
+        return
     for kind, values in (("input ", model.graph.inputs), ("output", model.graph.outputs)):
         for value in values:
-            optional = " (optional)" if value.is_initializer() else ""
-            dtype = dtype_name(value.dtype) if value.dtype is not None else "?"
-            typer.echo(f"{kind}  {value.name}: {dtype}{value.shape if value.shape is not None else ''}{optional}")
+            typer.echo(f"{kind}  {describe_input(value)}{' (optional)' if value.is_initializer() else ''}")
     typer.echo(f"{len(model.graph)} nodes, {len(model.functions)} functions: wrote {output}")

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxgrad.engine.errors import OpsetError, ShapeError
-from onnxgrad.engine.ir.builder import Builder, describe, describe_value
+from onnxgrad.engine.ir.builder import Builder, describe, describe_value, rank
 from onnxgrad.engine.ir.functions import adopt_functions
 from onnxgrad.engine.ir.verify import verify
 from onnxgrad.exporters import to_proto
@@ -275,3 +275,10 @@ def test_a_node_is_described_with_its_operands():
 def test_an_unknown_attribute_of_the_builder_is_an_attribute_error():
     with pytest.raises(AttributeError):
         builder().add  # noqa: B018
+
+
+def test_a_rank_that_is_not_known_names_the_operator_that_gives_it():
+    (x,) = inputs((2, 2))
+    y = ir.Node("my.ops", "Foo", [x], num_outputs=1, name="foo_1").outputs[0]
+    with pytest.raises(ShapeError, match=r"at: node 'foo_1'(.|\n)*onnx_shape_inference"):
+        rank(y)
