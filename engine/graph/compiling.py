@@ -13,11 +13,12 @@ from onnxgrad.engine.graph.compiled import GraphFunction
 from onnxgrad.engine.graph.execution import Execution, Observation
 from onnxgrad.engine.graph.lowering import Lowered, lower, needed
 from onnxgrad.engine.graph.optimization import (
+    after_gradients,
+    before_gradients,
     finish,
     first_run,
     for_inference,
     level_of,
-    lower_with,
     providers_of,
     tuning_of,
     warm_up,
@@ -48,9 +49,10 @@ def compile_function(
     shown = _observed(graph, [*(var.value for var in vars), *effects])
     values = [var.value for var in vars] + [value for _, outputs in shown for value in outputs]
     callbacks, options = callback_positions(targets, vars), graph.options
-    lowered = lower_with(
+    lowered = before_gradients(
         options, lambda forward: lower(graph, values, effects=effects, callbacks=callbacks, forward=forward)
     )
+    lowered = after_gradients(options, lowered)
     if optimize_for_inference:
         lowered = optimized(lowered, options)
     tuning = finish(lowered, options)

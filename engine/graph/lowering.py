@@ -85,12 +85,13 @@ class Copy:
     values: list[Value]
 
 
-def with_gradients(graph: Lowerable, targets: Sequence[ir.Value]) -> Copy:
-    """A copy of the part of a graph that computes `targets`, with all gradients written out."""
+def with_gradients(graph: Lowerable, targets: Sequence[ir.Value], forward: Transform | None = None) -> Copy:
+    """A copy of what computes `targets`, with all gradients written out; `forward`: applied before that."""
     nodes, seen = needed(targets, graph.dependencies)
     links = {value: others for value, others in graph.dependencies.items() if value in seen}
     listed = [*targets, *(value for key, others in links.items() for value in (key, *others))]
-    work = _begin(graph, listed, [], _extract(graph, listed, nodes, seen, []), seen)
+    model = _extract(graph, listed, nodes, seen, [])
+    work = _begin(graph, listed, [], model if forward is None else forward(model), seen)
     expand_gradients(work)
     values = iter(work.targets)
     found = [next(values) for _ in targets]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -22,6 +23,8 @@ from onnxgrad.engine.runtime.providers import CPU, Provider, why_not_cuda
 from onnxgrad.engine.runtime.session import Tuning
 
 logger = logging.getLogger("onnxgrad.graph")
+
+T = TypeVar("T")
 
 _LEVELS = ("none", "basic", "all")
 
@@ -58,18 +61,22 @@ def providers_of(options: GraphOptions) -> list[Provider] | None:
     return [*chosen, CPU]
 
 
-def lower_with(options: GraphOptions, lower: Callable[[Transform | None], Lowered]) -> Lowered:
-    """What `lower` gives, with the passes of the level: on what gradients are taken of, and on the whole.
+def before_gradients(options: GraphOptions, write: Callable[[Transform | None], T]) -> T:
+    """What `write` gives, with the passes of the level on what gradients are taken of.
 
-    Where a pass makes an operator of which there is no gradient, the passes before gradients are left out.
+    Where a pass makes an operator of which there is no gradient, these passes are left out.
     """
     forward = _forward(options) if options.level > 1 else None
     try:
-        lowered = lower(forward)
+        return write(forward)
     except GradientError:
         if forward is None:
             raise
-        lowered = lower(None)
+        return write(None)
+
+
+def after_gradients(options: GraphOptions, lowered: Lowered) -> Lowered:
+    """With the passes of the level on the whole."""
     if options.level > 2 and not options.enable_sublinear_memory_opt:
         lowered = replace(lowered, model=_optimized(lowered.model, options, "all"))
     return lowered

@@ -15,6 +15,7 @@ from onnxgrad.engine.graph.compiling import Result, callback_positions, output_r
 from onnxgrad.engine.graph.execution import Execution
 from onnxgrad.engine.graph.host_tensor import HostTensor
 from onnxgrad.engine.graph.lowering import Copy, lower, needed, with_gradients
+from onnxgrad.engine.graph.optimization import after_gradients, before_gradients, finish
 from onnxgrad.engine.graph.outspec import Outspec, Targets, read_outspec
 from onnxgrad.engine.graph.var import Var
 from onnxgrad.engine.graph.worker import Worker
@@ -33,7 +34,8 @@ def compile_parts(graph: Graph, parts: Sequence[Part]) -> list[GraphFunction[Res
     targets = [read_outspec(graph, outspec) for _, outspec in parts]
     reads = [read_vars(part, graph) for part in targets]
     wanted = [[*(var.value for var in vars), *_effects(part)] for vars, part in zip(reads, targets, strict=True)]
-    whole = with_gradients(graph, [value for values in wanted for value in values])
+    every = [value for values in wanted for value in values]
+    whole = before_gradients(graph.options, lambda forward: with_gradients(graph, every, forward))
     found = iter(whole.values)
     wanted = [[next(found) for _ in values] for values in wanted]
     cuts = _cut(whole, wanted, [{var.name for var in inputs or ()} for inputs, _ in parts])
@@ -106,12 +108,14 @@ def _compile_part(
     callbacks = callback_positions(piece.targets, piece.vars)
     cut = piece.cut
     lowered = lower(whole, [*read, *cut.left], effects=effects, given=cut.given, callbacks=callbacks)
+    lowered = after_gradients(graph.options, lowered)
+    tuning = finish(lowered, graph.options)
     names = lowered.targets
     left = dict(zip(map(_name, cut.left), names[len(read) :], strict=True))
     reader = output_reader(piece.targets, graph, dict(zip(piece.vars, names, strict=False)))
     execution = Execution(
         lowered,
-        lambda: session_options(graph),
+        lambda: session_options(graph, tuning),
         tuple(reader.names.values()),
         tuple(left.values()),
         worker=turns.worker,

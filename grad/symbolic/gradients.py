@@ -109,7 +109,8 @@ def _graph_of(targets: Sequence[object]) -> Graph:
         raise GraphError("the targets must be variables of one graph", where=", ".join(map(repr, targets)))
     (graph,) = graphs
     if graph.opset < _OPSET:
-        raise OpsetError(f"gradients need opset {_OPSET}, the graph has {graph.opset}", fix="Graph(opset=...)")
+        fix = "Graph(opset=...), or Graph.from_model(model, opset=...)"
+        raise OpsetError(f"gradients need opset {_OPSET}, the graph has {graph.opset}", fix=fix)
     writing = [builder.graph for builder in graph.builders]
     for value in targets:
         assert isinstance(value, Var)

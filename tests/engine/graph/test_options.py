@@ -83,7 +83,7 @@ def test_O_graph_opt_level_sets_the_level_of_the_runtime(level, theirs):
     assert tuning(doubled(og.Graph(), graph_opt_level=level)).level == theirs
 
 
-def norm_by_hand(level):
+def norm_by_hand(level, parts=False):
     """A LayerNormalization in single operators, its gradient, and the operators that run."""
     graph = og.Graph()
     graph.set_option("graph_opt_level", level)
@@ -91,18 +91,38 @@ def norm_by_hand(level):
     centred = x - x.mean(axis=-1, keepdims=True)
     y = centred / og.op.Sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5) * scale
     grad = og.gradients((y * y * x).sum(), x, use_virtual_grad=True)
+    data = floats(4, 8) / 7, f32(np.linspace(1, 2, 8))
+    if parts:
+        first, second = graph.compile_multi_part([([x, scale], [copy_output(y)]), ([], [copy_output(grad)])])  # type: ignore[arg-type]
+        return [*first(*data), *second()], operators(first)
     function = graph.compile([x, scale], [copy_output(y), copy_output(grad)])  # type: ignore[arg-type]
-    operators = {node.op_type for node in function._execution.lowered.model.graph}
-    return function(floats(4, 8) / 7, f32(np.linspace(1, 2, 8))), operators
+    return function(*data), operators(function)
 
 
-def test_O_at_level_two_the_forward_part_is_optimized_before_gradients():
-    plain, before = norm_by_hand(1)
-    fused, after = norm_by_hand(2)
+def operators(function):
+    """The operators that a function runs."""
+    return {node.op_type for node in function._execution.lowered.model.graph}
+
+
+@pytest.mark.parametrize("parts", [False, True], ids=["whole", "in parts"])
+def test_O_at_level_two_the_forward_part_is_optimized_before_gradients(parts):
+    plain, before = norm_by_hand(1, parts)
+    fused, after = norm_by_hand(2, parts)
     assert "LayerNormalization" not in before
     assert "LayerNormalization" in after
     for one, other in zip(plain, fused, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_P4_parts_run_their_nodes_by_priority():
+    graph = og.Graph()
+    x = graph.input("x", shape=(2,))
+    with graph.priority(9):
+        late = og.op.Exp(x)
+    with graph.priority(-9):
+        early = og.op.Sin(x)
+    (part,) = graph.compile_multi_part([([x], [copy_output(late), copy_output(early)])])
+    assert [node.op_type for node in part._execution.lowered.model.graph] == ["Sin", "Exp"]
 
 
 def test_O_at_level_three_the_whole_is_optimized_too():
@@ -119,7 +139,7 @@ def test_O_at_level_three_the_whole_is_optimized_too():
 
 
 def test_O_a_negative_level_compares_the_first_run(monkeypatch):
-    monkeypatch.setattr(compiling, "lower_with", wrong_lowering)
+    monkeypatch.setattr(compiling, "before_gradients", wrong_lowering)
     with pytest.raises(EquivalenceError, match="other values than the graph as it was written"):
         doubled(og.Graph(), graph_opt_level=-2)(f32([1, 2, 3]))
     assert np.array_equal(doubled(og.Graph(), graph_opt_level=2)(f32([1, 2, 3])), [3, 6, 9])
