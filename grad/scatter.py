@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.engine.ir.scatter import scatter_add
 
 Move = Callable[..., ir.Value]
 
@@ -20,7 +21,7 @@ def move_back(op: Builder, name: str, move: Move, dy: ir.Value, x: ir.Value, *ot
         count = op.ReduceProd(shape, keepdims=0)
         places = move(op, op.Reshape(op.Range(0, count, 1), shape, allowzero=1), *others)
         zeros = op.Expand(op.constant_like(dy, 0), op.Unsqueeze(count, [0]))
-        summed = op.ScatterElements(zeros, op.Reshape(places, [-1]), op.Reshape(dy, [-1]), reduction="add")
+        summed = scatter_add(op, zeros, op.Reshape(places, [-1]), op.Reshape(dy, [-1]))
         return op.Reshape(summed, shape, allowzero=1)
 
     return shaped_like(op.call(name, body, dy, op.shape_of(x), *others)[0], x)
@@ -40,7 +41,7 @@ def put_back(op: Builder, name: str, dy: ir.Value, x: ir.Value, indices: ir.Valu
         block = op.Concat(*parts, axis=0) if len(parts) > 1 else count
         column = op.Reshape(indices, [*[1] * axis, -1, *[1] * (size - 1 - axis)])
         rows = op.Reshape(dy, block, allowzero=1)  # ScatterND would be quicker, and lose some: see engine/ir/scatter.py
-        return op.ScatterElements(_zeros(op, dy, shape), op.Expand(column, block), rows, axis=axis, reduction="add")
+        return scatter_add(op, _zeros(op, dy, shape), op.Expand(column, block), rows, axis)
 
     return shaped_like(op.call(name, body, dy, op.shape_of(x), indices)[0], x)
 

@@ -1,4 +1,4 @@
-"""Slices added at index tuples, one after the other.
+"""Elements and slices added at indices, one after the other.
 
 onnxruntime's CPU kernel of ScatterND with a reduction works in several threads without a lock: of two updates with
 equal indices one may be lost (measured with version 1.31: 1,024 rows at 3 indices lose 14 % of the sums).
@@ -9,6 +9,17 @@ import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
 from onnxgrad.engine.ir.names import graphs_in
+
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+def scatter_add(op: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, axis: int = 0) -> ir.Value:
+    """ScatterElements(data, indices, updates, axis) that adds. Half floats are summed in float32, and rounded once:
+    onnxruntime's CPU has no kernel that adds them."""
+    if data.dtype not in _HALF:
+        return op.ScatterElements(data, indices, updates, axis=axis, reduction="add")
+    given = [op.Cast(value, to=ir.DataType.FLOAT) for value in (data, updates)]
+    return op.Cast(op.ScatterElements(given[0], indices, given[1], axis=axis, reduction="add"), to=data.dtype)
 
 
 def scatter_slices(op: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str) -> ir.Value:
@@ -30,7 +41,11 @@ def scatter_slices(op: Builder, data: ir.Value, indices: ir.Value, updates: ir.V
     rows = op.Reshape(data, op.Concat(op.ReduceProd(lead, keepdims=1), width, axis=0), allowzero=1)
     block = op.Concat(op.Shape(flat), width, axis=0)
     places = op.Expand(op.Unsqueeze(flat, [1]), block)
-    summed = op.ScatterElements(rows, places, op.Reshape(updates, block, allowzero=1), axis=0, reduction=reduction)
+    given = op.Reshape(updates, block, allowzero=1)
+    if reduction == "add":
+        summed = scatter_add(op, rows, places, given)
+    else:
+        summed = op.ScatterElements(rows, places, given, axis=0, reduction=reduction)
     result = op.Reshape(summed, shape, allowzero=1)
     result.shape = data.shape
     return result

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
-from onnxgrad.engine.ir.scatter import scatter_slices
+from onnxgrad.engine.ir.scatter import scatter_add, scatter_slices
 from onnxgrad.grad.outputs import expose
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient, no_gradient
 from onnxgrad.grad.scatter import put_back, shaped_like
@@ -37,9 +37,9 @@ def compress(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
 def gather_elements(op: GradientBuilder, node: ir.Node, dy: ir.Value) -> Grads:
     """y = x[.., indices, ..]:  dx = dy added at its indices"""
     x, indices = node.inputs
-    assert x is not None
+    assert x is not None and indices is not None
     axis = node.attributes.get_int("axis", 0) % rank(x)
-    return (op.ScatterElements(op.zeros_like(x), indices, dy, axis=axis, reduction="add"),)
+    return (scatter_add(op, op.zeros_like(x), indices, dy, axis),)
 
 
 @gradient("GatherND")

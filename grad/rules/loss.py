@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxgrad.engine.ir.scatter import scatter_add
 from onnxgrad.grad.outputs import expose
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 
@@ -28,7 +29,7 @@ def softmax_cross_entropy_loss(
         if op.wants(scores):
             share = op.Unsqueeze(_share(op, node, labels, dloss), [1])
             spread = op.Mul(chances, share) if dscores is None else op.Add(dscores, op.Mul(chances, share))
-            dscores = op.ScatterElements(spread, labels.column, op.Neg(share), axis=1, reduction="add")
+            dscores = scatter_add(op, spread, labels.column, op.Neg(share), axis=1)
         dweights = _dweights(op, node, labels, log, dloss)
     return dscores, None, dweights
 
@@ -41,7 +42,7 @@ def negative_log_likelihood_loss(op: GradientBuilder, node: ir.Node, dy: ir.Valu
     labels, dx = _labels(op, node), None
     if op.wants(x):
         share = op.Neg(op.Unsqueeze(_share(op, node, labels, dy), [1]))
-        dx = op.ScatterElements(op.zeros_like(x), labels.column, share, axis=1, reduction="add")
+        dx = scatter_add(op, op.zeros_like(x), labels.column, share, axis=1)
     return dx, None, _dweights(op, node, labels, x, dy)
 
 
@@ -108,5 +109,5 @@ def _dweights(op: GradientBuilder, node: ir.Node, labels: Labels, log: ir.Value,
     parts = op.Mul(parts, dy)
     if labels.counts is not None:
         parts = op.Mul(parts, labels.counts)
-    flat = [op.Reshape(value, [-1]) for value in (labels.places, parts)]
-    return op.ScatterElements(op.zeros_like(weights), *flat, reduction="add")
+    places, parts = (op.Reshape(value, [-1]) for value in (labels.places, parts))
+    return scatter_add(op, op.zeros_like(weights), places, parts)

@@ -7,6 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxgrad.engine.ir.builder import Builder, rank
+from onnxgrad.engine.ir.scatter import scatter_add
 from onnxgrad.grad.registry import GradientBuilder, Grads, gradient
 from onnxgrad.grad.windows import (
     Sizes,
@@ -76,7 +77,7 @@ def _at_indices(op: Builder, x: ir.Value, dy: ir.Value, *, window: Window, ceil_
     )
     shape = op.shape_of(x)
     zeros = op.Expand(op.constant_like(x, 0), op.ReduceProd(shape, [0], keepdims=1))
-    flat = op.ScatterElements(zeros, op.Reshape(indices, [-1]), op.Reshape(dy, [-1]), axis=0, reduction="add")
+    flat = scatter_add(op, zeros, op.Reshape(indices, [-1]), op.Reshape(dy, [-1]))
     return op.Reshape(flat, shape, allowzero=1)
 
 
