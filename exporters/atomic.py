@@ -10,8 +10,14 @@ from typing import BinaryIO
 from onnxgrad.engine.errors import OptionError
 
 
-def check_target(path: Path) -> None:
-    """Raises: OptionError where no file can be written: what takes long asks before it starts."""
+def check_targets(*paths: Path | None) -> None:
+    """Raises: OptionError for a path where no file can be written: what takes long asks before it starts."""
+    for path in paths:
+        if path is not None:
+            _check_target(path)
+
+
+def _check_target(path: Path) -> None:
     if not path.parent.is_dir():
         raise OptionError("The folder of the file does not exist.", where=str(path), fix=f"create '{path.parent}'")
     if path.is_dir():

@@ -13,7 +13,7 @@ from onnxgrad.engine.errors import ModelError, OptionError
 from onnxgrad.engine.ir.file_tensor import FileTensor
 from onnxgrad.engine.ir.names import graphs_in
 from onnxgrad.engine.ir.serialize import serialize
-from onnxgrad.exporters.atomic import check_target, temporary_name, write_atomically, write_through
+from onnxgrad.exporters.atomic import check_targets, temporary_name, write_atomically, write_through
 from onnxgrad.importers.onnx import ModelSource, load
 
 ExternalData = bool | str
@@ -52,7 +52,7 @@ def save(model: ModelSource, path: str | os.PathLike[str], external_data: Extern
     """
     model, path = load(model), Path(path)
     data_name = _data_file_name(model, path, external_data)
-    check_target(path)
+    check_targets(path)
     try:
         if data_name is None:
             content = to_proto(model).SerializeToString()

@@ -88,13 +88,11 @@ def finetune(
 ) -> None:
     """Fine-tune a model on your data and write it back as ONNX."""
     from onnxgrad.cli.tables import print_table
-    from onnxgrad.exporters.atomic import check_target
+    from onnxgrad.exporters.atomic import check_targets
     from onnxgrad.importers import load
     from onnxgrad.models.finetune.trainer import Trainer
 
-    for target in (output, checkpoint, plot):
-        if target is not None:
-            check_target(target)
+    check_targets(output, checkpoint, plot)
     model = load(file)
     if size:
         model = _resized(model, *_numbers(size, 2))

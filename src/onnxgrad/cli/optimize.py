@@ -95,14 +95,12 @@ def optimize(
         raise OptionError("Two files are needed: the model, and the file to write.", fix=EXAMPLE.partition(": ")[2])
     from onnxgrad.cli.image_input import read_image_input
     from onnxgrad.cli.interface import Interface
-    from onnxgrad.exporters.atomic import check_target
+    from onnxgrad.exporters.atomic import check_targets
     from onnxgrad.exporters.onnx import save
     from onnxgrad.exporters.report import summary
     from onnxgrad.importers.onnx import load
 
-    for written in (target, page):
-        if written is not None:
-            check_target(written)
+    check_targets(target, page)
     interface = Interface(batch, constant or (), add_output or (), remove_output or (), rename or ())
     model = interface.apply(load(source))
     shapes = dict(_read_shape(text) for text in input_shape or ())

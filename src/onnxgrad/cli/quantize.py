@@ -51,7 +51,7 @@ def quantize(
 ) -> None:
     """Make a model of int8 weights (dynamic), or weights and activations (static), and show the error per output."""
     from onnxgrad.cli.image_input import read_numbers
-    from onnxgrad.exporters.atomic import check_target
+    from onnxgrad.exporters.atomic import check_targets
     from onnxgrad.exporters.onnx import save
     from onnxgrad.importers.onnx import load
     from onnxgrad.models.quantize import measure_errors
@@ -59,7 +59,7 @@ def quantize(
 
     if static and data is None:
         raise OptionError("--static needs --data: the ranges of activations are found on it.")
-    check_target(target)
+    check_targets(target)
     model = load(source)
     calls = _read_calls(model, data, batch, limit, read_numbers(mean), read_numbers(std))
     result = to_int8(
