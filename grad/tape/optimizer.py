@@ -13,7 +13,7 @@ from onnxgrad.engine.graph.signature import OPSET
 from onnxgrad.engine.ir.builder import Builder
 from onnxgrad.grad.optimizers import Optimizer
 from onnxgrad.grad.tape.one_node import COMPOSITE, Composite
-from onnxgrad.grad.tape.state import recording_with
+from onnxgrad.grad.tape.state import STATE, recording_with
 from onnxgrad.grad.tape.tensor import Tensor, run_call
 
 
@@ -58,6 +58,8 @@ class TensorOptimizer:
     @property
     def learning_rate(self) -> float:
         """The learning rate of the steps to come. May be set at any time; nothing is compiled anew for it."""
+        if STATE.tracer is None and np.float32(self._number) != (rate := self._rate.item()):
+            self._number = rate  # a traced function has set it
         return self._number
 
     @learning_rate.setter

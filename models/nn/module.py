@@ -17,6 +17,8 @@ from onnxgrad.models.nn.files import read_tensors, write_tensors
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Kind = TypeVar("_Kind", bound=Tensor)
+_UNUSED = "num_batches_tracked"
+"""What PyTorch's BatchNorm keeps besides, and reads only where it has no momentum."""
 
 
 class Parameter(Tensor):
@@ -139,8 +141,9 @@ class Module:
     def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> None:
         """Set parameters and buffers from arrays (or tensors of any library) by name; dtypes are converted.
 
-        strict: all names must be there, and no others. Raises: InputError naming all that does not fit, and nothing is
-        changed then.
+        strict: all names must be there, and no others but PyTorch's counts of batches.
+
+        Raises: InputError naming all that does not fit, and nothing is changed then.
         """
         own = dict(self.named_tensors())
         arrays = {name: _array(value) for name, value in state.items() if name in own}
@@ -150,7 +153,7 @@ class Module:
             if array.shape != own[name].shape
         ]
         missing = [name for name in own if name not in state] if strict else []
-        extra = [name for name in state if name not in own] if strict else []
+        extra = [name for name in state if name not in own and not name.endswith(_UNUSED)] if strict else []
         parts = [
             f"missing {', '.join(missing)}" if missing else "",
             f"unexpected {', '.join(extra)}" if extra else "",

@@ -139,6 +139,19 @@ def test_the_learning_rate_may_change_without_another_capture():
     assert step.captures == 1
 
 
+def test_the_learning_rate_that_a_traced_function_sets_can_be_read():
+    weight = og.Tensor([1.0])
+    optimizer = og.TensorOptimizer(og.optimizers.SGD(0.5), [weight])
+
+    @og.trace
+    def choose(rate):
+        optimizer.learning_rate = rate
+
+    for rate in (0.1, 0.2, 0.1):
+        choose(rate)
+        assert optimizer.learning_rate == pytest.approx(rate)
+
+
 def test_gradients_add_up_over_calls():
     make, x = NETS["mlp"]
     at_once, traced = pair(make)
