@@ -144,7 +144,7 @@ def theirs(arrays, seed):
 
 
 @pytest.mark.parametrize("wrap", [lambda function: function, og.trace], ids=["at once", "traced"])
-@pytest.mark.parametrize("seed", [*range(6), 28, 29, 40, 51, 55, 59])  # the latter share nodes with gradients
+@pytest.mark.parametrize("seed", [*range(3), 28, 29, 40, 51, 55, 59])  # the latter share nodes with gradients
 def test_a_random_program_has_the_derivatives_of_pytorch(seed, wrap):
     rng = np.random.default_rng(1000 + seed)
     arrays = [rng.standard_normal(SHAPES[rng.integers(len(SHAPES))]) for _ in range(3)]
