@@ -322,16 +322,19 @@ def _operands(inputs: Sequence[Input], signature: Signature | None) -> tuple[Ope
     parameters: list[Parameter | None]
     parameters = [None if signature is None else signature.parameter(index) for index in range(len(inputs))]
     known: dict[str, ir.DataType] = {}
+    scalars: list[tuple[Parameter, np.dtype[np.generic]]] = []
     for value, parameter in zip(inputs, parameters, strict=True):
         if parameter is None or (parameter.variadic and not parameter.alike):
             continue
-        kind: ir.DataType | None = None
         if isinstance(value, Operand):
-            kind = value.element_type
-        elif isinstance(value, np.ndarray | np.generic):
-            kind = ir.DataType.from_numpy(value.dtype)
-        if kind is not None:
-            known.setdefault(parameter.type_name, kind)
+            if (kind := value.element_type) is not None:
+                known.setdefault(parameter.type_name, kind)
+        elif isinstance(value, np.ndarray):
+            known.setdefault(parameter.type_name, ir.DataType.from_numpy(value.dtype))
+        elif isinstance(value, np.generic):
+            scalars.append((parameter, value.dtype))
+    for parameter, dtype in scalars:
+        known.setdefault(parameter.type_name, ir.DataType.from_numpy(dtype))  # where no tensor says otherwise
     _agree(inputs, parameters, known)
     return tuple(
         value if value is None or isinstance(value, Operand) else literal(value, parameter, known)

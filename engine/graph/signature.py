@@ -179,7 +179,7 @@ _REAL = {kind: kind.numpy() for kind in (ir.DataType.FLOAT, ir.DataType.DOUBLE, 
 def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.DataType]) -> np.ndarray:
     """A Python number, list or array as the array that an operator takes for `parameter`.
 
-    An array keeps its dtype. A literal takes the type of the operands that the specification wants alike (`known`, by
+    An array keeps its dtype. A literal, also a scalar of numpy, takes the type of the operands that the specification wants alike (`known`, by
     type name); else the only type that is allowed, else int64, float32, bool. Raises: InputError where that would
     change a value: 1.5 for an int64.
     """
@@ -187,10 +187,12 @@ def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.D
         dtype = _REAL.get(known.get(parameter.type_name, ir.DataType.UNDEFINED))
         if dtype is not None:  # what most literals are
             return np.array(value, dtype)
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray):
+        return value
+    wanted = None if parameter is None else known.get(parameter.type_name)
+    if isinstance(value, np.generic) and wanted is None:
         return np.asarray(value)
     array = as_array(value)
-    wanted = None if parameter is None else known.get(parameter.type_name)
     if wanted is None and parameter is not None and len(parameter.types) == 1:
         (wanted,) = parameter.types
     if array.dtype.kind in "US" and wanted is None:

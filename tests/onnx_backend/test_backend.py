@@ -4,12 +4,18 @@ import hashlib
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onnxgrad.backend import OnnxGradBackend
 from tests.onnx_backend.expected_failures import EXPECTED_FAILURES
 
 SHARE = 8  # one case in so many is in the quick run
+NOT_COMPARED = "test_loop16_seq_none"
+"""onnx's runner fails to compare sequences of scalars; the case is compared below."""
+
+NOISY = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), {"atol": 1e-6})
+"""Where the expected output is 2e-7 (on some machines) instead of 0: rounding of the float32 FFT that made it."""
 
 
 def _in_quick_run(name):
@@ -21,7 +27,8 @@ def _cases():
         warnings.simplefilter("ignore")  # the cases divide by zero on purpose while they are made
         from onnx.backend.test import BackendTest
 
-        suite = BackendTest(OnnxGradBackend, __name__)
+        suite = BackendTest(OnnxGradBackend, __name__, test_kwargs=NOISY)
+        suite.exclude(f"^{NOT_COMPARED}_cpu$")
         suite.exclude("^test_(bvlc_alexnet|densenet121|inception|resnet50|shufflenet|squeezenet|vgg19|zfnet512)")
         for name in EXPECTED_FAILURES:
             suite.xfail(f"^{name}_cpu$")
@@ -36,6 +43,19 @@ def _cases():
 
 
 globals().update(_cases())
+
+
+def test_a_loop_over_sequences_of_scalars():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        (case,) = (case for case in load_model_tests(kind="node") if case.name == NOT_COMPARED)
+    for inputs, outputs in case.data_sets:
+        (got,) = OnnxGradBackend.prepare(case.model).run(inputs)
+        (want,) = outputs
+        assert [array.dtype for array in got] == [array.dtype for array in want]
+        np.testing.assert_array_equal(np.stack(got), np.stack(want))
 
 
 def test_the_expected_failures_are_in_the_docs():

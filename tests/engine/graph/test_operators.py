@@ -190,6 +190,14 @@ def test_P12_literals_take_the_type_of_the_variable_or_are_refused():
         graph.input("i", "int64", (2,)) + 1.5
 
 
+@pytest.mark.parametrize("scalar", [np.float64(1.5), np.float16(2), np.int64(3)], ids=lambda s: s.dtype.name)
+def test_P12_scalars_of_numpy_are_literals(scalar):
+    x = og.Graph().input("x", "float32", (2,))
+    assert (x * scalar).dtype == (scalar * x).dtype == np.float32
+    assert og.op.Add(scalar, og.Tensor([1.0])).dtype == np.float32
+    assert og.op.Add(scalar, og.Tensor(np.ones(1))).dtype == np.float64
+
+
 def test_P12_variables_are_not_iterable():
     graph = og.Graph()
     with pytest.raises(NotImplementedError):
