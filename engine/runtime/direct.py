@@ -16,8 +16,8 @@ from onnxgrad.engine.runtime.arena import use_shared_arena
 from onnxgrad.engine.runtime.failures import loading_error, running_error
 from onnxgrad.engine.runtime.plan import Plan
 from onnxgrad.engine.runtime.providers import Device, choose_providers
-from onnxgrad.engine.runtime.session import WRONG_REWRITES
 from onnxgrad.engine.runtime.values import NUMPY_TYPES, Array, SupportsDLPack, allocate, from_dlpack, to_numpy, to_ort
+from onnxgrad.engine.runtime.wrong_rewrites import wrong_rewrites
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, IOBinding, OrtValue
@@ -138,7 +138,7 @@ def open_direct(
     providers = [(choice.name, dict(choice.options)) for choice in choose_providers(wanted or "cpu")]
     try:
         session = onnxruntime.InferenceSession(
-            model, options, providers=providers, enable_fallback=0, disabled_optimizers=WRONG_REWRITES
+            model, options, providers=providers, enable_fallback=0, disabled_optimizers=wrong_rewrites(model)
         )
     except Exception as error:  # onnxruntime raises Exception itself and RuntimeError for all that goes wrong
         raise loading_error(error) from error

@@ -21,6 +21,7 @@ from onnxgrad.engine.runtime.providers import (
 from onnxgrad.engine.runtime.session_cache import SessionCache
 from onnxgrad.engine.runtime.source import ModelLike, ModelSource, read_source
 from onnxgrad.engine.runtime.values import to_ort
+from onnxgrad.engine.runtime.wrong_rewrites import wrong_rewrites
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 _CACHE_LIMIT = 10**9  # bytes of a model whose optimized graph surely fits a file
 LEVELS = ("none", "basic", "extended", "all")
 """How much onnxruntime's own optimizer may do, from nothing to everything."""
-WRONG_REWRITES = ("Pad_Fusion", "EliminateDropout")
-"""Rewrites of onnxruntime's that change values: zeros that are padded before MaxPool would be dropped, and so would
-Dropout in training mode. (Outside of it remove_no_ops drops it.)"""
-
 _EQUAL_NODES = ("CommonSubexpressionElimination",)
 
 
@@ -221,7 +218,7 @@ def _open_at(
         for name, value in weights.items():
             options.add_initializer(name, value)
     providers = [(choice.name, dict(choice.options)) for choice in plan.providers]
-    left_out = (*WRONG_REWRITES, *_EQUAL_NODES) if plan.tuning.keep_equal_nodes else WRONG_REWRITES
+    left_out = (*wrong_rewrites(model), *(_EQUAL_NODES if plan.tuning.keep_equal_nodes else ()))
     return InferenceSession(model, options, providers=providers, enable_fallback=0, disabled_optimizers=left_out)
 
 

@@ -1,13 +1,33 @@
-"""Rewrites of onnxruntime's own that give wrong values are switched off."""
+"""onnxruntime's optimizer: which of its rewrites a session does without."""
 
 import numpy as np
+import onnx.parser
+import pytest
 
-from tests.engine.text_models import compiled
+import onnxgrad as og
+from onnxgrad.engine.runtime.wrong_rewrites import wrong_rewrites
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17]> '
+GRAPH = "g (float[1000] x, float[1000] z) => (float[1000] y) {{ {} a = Dropout (x{}) y = Add(a, z) }}"
+ON = "r = Constant <value = float {0.5}> () t = Constant <value = bool {1}> ()"
+INSIDE = f"""g (bool c, float[9] x) => (float[9] y) {{ y = If (c) <then_branch = t () => (float[9] a)
+    {{ {ON} a = Dropout (x, r, t) }}, else_branch = e () => (float[9] b) {{ b = Identity(x) }}> }}"""
 
 
-def test_zeros_padded_before_max_pool_count():
-    run = compiled(
-        "g (float[1,1,2,2] x) => (float[1,1,2,2] y) { q = Constant<value_ints=[0,0,1,1,0,0,1,1]>() p = Pad(x, q) "
-        "y = MaxPool<kernel_shape=[2,2],strides=[2,2]>(p) }"
-    )
-    np.testing.assert_array_equal(run(-np.ones((1, 1, 2, 2), np.float32))["y"], np.zeros((1, 1, 2, 2), np.float32))
+def proto(text):
+    return onnx.parser.parse_model(HEADER + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [(GRAPH.format("", ""), False), (GRAPH.format(ON, ", r, t"), True), (INSIDE, True)],
+    ids=["inference", "training", "training inside of a body"],
+)
+def test_dropout_is_kept_where_it_may_train(text, stays):
+    assert ("EliminateDropout" in wrong_rewrites(proto(text).SerializeToString())) == stays
+
+
+def test_dropout_in_training_mode_drops():
+    ones = np.ones(1000, np.float32)
+    result = og.compile(proto(GRAPH.format(ON, ", r, t")))(x=ones, z=0 * ones)["y"]
+    assert 300 < np.count_nonzero(result) < 700
