@@ -179,9 +179,10 @@ _REAL = {kind: kind.numpy() for kind in (ir.DataType.FLOAT, ir.DataType.DOUBLE, 
 def literal(value: object, parameter: Parameter | None, known: Mapping[str, ir.DataType]) -> np.ndarray:
     """A Python number, list or array as the array that an operator takes for `parameter`.
 
-    An array keeps its dtype. A literal, also a scalar of numpy, takes the type of the operands that the specification wants alike (`known`, by
-    type name); else the only type that is allowed, else int64, float32, bool. Raises: InputError where that would
-    change a value: 1.5 for an int64.
+    An array keeps its dtype. A literal, also a scalar of numpy, takes the type of the operands that the specification
+    wants alike (`known`, by type name); else the only type that is allowed, else int64, float32, bool.
+
+    Raises: InputError where that would change a value: 1.5 for an int64.
     """
     if type(value) is float and parameter is not None:
         dtype = _REAL.get(known.get(parameter.type_name, ir.DataType.UNDEFINED))

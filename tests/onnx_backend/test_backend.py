@@ -50,8 +50,11 @@ def test_a_loop_over_sequences_of_scalars():
         from onnx.backend.test.loader import load_model_tests
 
         (case,) = (case for case in load_model_tests(kind="node") if case.name == NOT_COMPARED)
+    assert case.model is not None
+    assert case.data_sets
     for inputs, outputs in case.data_sets:
         (got,) = OnnxGradBackend.prepare(case.model).run(inputs)
+        assert isinstance(got, list)
         (want,) = outputs
         assert [(array.dtype, array.shape) for array in got] == [(array.dtype, array.shape) for array in want]
         for array, expected in zip(got, want, strict=True):
