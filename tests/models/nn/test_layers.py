@@ -68,11 +68,11 @@ def in_torch(name: str, layer: Layer, net: nn.Module) -> "torch.nn.Module":
     options = dict(layer.options)
     if layer.theirs == "MultiheadAttention":
         options["batch_first"] = True
-    theirs = getattr(torch.nn, layer.theirs)(*layer.arguments, **options)
+    theirs: torch.nn.Module = getattr(torch.nn, layer.theirs)(*layer.arguments, **options)
     missing = theirs.load_state_dict({key: torch.from_numpy(value) for key, value in net.state_dict().items()}, False)
     assert not missing.unexpected_keys
     assert set(missing.missing_keys) <= {"num_batches_tracked"}
-    return theirs  # type: ignore[no-any-return]
+    return theirs
 
 
 @pytest.mark.slow
