@@ -155,8 +155,10 @@ def test_A5_arrays_need_not_be_contiguous(array):
     np.testing.assert_array_equal(og.SharedTensor(array).get(), array)
 
 
+@pytest.mark.slow
 def test_A5_a_torch_tensor_is_a_value():
-    torch = pytest.importorskip("torch")
+    import torch
+
     np.testing.assert_array_equal(og.SharedTensor(torch.arange(3.0)).get(), [0, 1, 2])
 
 
