@@ -109,8 +109,8 @@ class _Edits:
 
     def name_nodes_apart(self) -> None:
         """onnxruntime wants the names of a graph's nodes to differ; the standard does not."""
-        if any(_repeated(graph) for graph in _graphs(self.proto.graph)):
-            for graph in _graphs(self._begin()):
+        if any(_repeated(graph) for graph in proto_graphs(self.proto.graph)):
+            for graph in proto_graphs(self._begin()):
                 taken = {node.name for node in graph.node}
                 for index in _repeated(graph):
                     node, number = graph.node[index], 1
@@ -151,7 +151,8 @@ def _repeated(graph: onnx.GraphProto) -> list[int]:
     return found
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and all bodies in it."""
     pending = [graph]
     while pending:
         graph = pending.pop()
@@ -165,7 +166,7 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def _external_files(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
     """The tensors whose data lies in a file, and the name of the file."""
-    for inner in _graphs(graph):
+    for inner in proto_graphs(graph):
         attributes = (attribute for node in inner.node for attribute in node.attribute)
         tensors = (attribute.t for attribute in attributes if attribute.type == onnx.AttributeProto.TENSOR)
         for tensor in (*inner.initializer, *tensors):

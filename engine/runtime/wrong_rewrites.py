@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import onnx
 
+from onnxgrad.engine.runtime.source import proto_graphs
+
 _ALWAYS = ("Pad_Fusion",)
 _WITH_TRAINING = ("EliminateDropout",)
 _TRAINING_MODE = 2  # the input of Dropout
@@ -25,10 +27,7 @@ def _may_train(node: onnx.NodeProto) -> bool:
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    pending = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while pending:
-        node = pending.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                pending.extend(graph.node)
+    of_functions = (onnx.GraphProto(node=function.node) for function in model.functions)
+    for root in (model.graph, *of_functions):
+        for graph in proto_graphs(root):
+            yield from graph.node
